@@ -1,0 +1,1 @@
+"""Which stream a topic feeds, which values are possible, and which times can be trusted."""

@@ -1,0 +1,1 @@
+"""Ring buffers of readings, the windows that fall due, and the holes in them."""
