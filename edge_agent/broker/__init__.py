@@ -1,0 +1,1 @@
+"""MQTT: publishes in as batches, publishes out; the only room that knows paho."""

@@ -1,0 +1,1 @@
+"""What the agent says on MQTT: verdicts, alarms, revisions, its status and its health."""
