@@ -1,0 +1,1 @@
+"""The connection to the hub: one NATS client, its health, the state exchange, and inference requests."""
