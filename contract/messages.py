@@ -88,7 +88,11 @@ class Revision(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """What was shed: the rows first..last of a lane, every `stride`th kept, `readings` lost."""
+    """What was given up of a lane, and why; the hub counts the numbers it covers as applied.
+
+    A stride of 1 or less covers every row from first to last; a larger one only the rows whose number
+    the stride does not divide (every `stride`th was kept). `readings` is how many were lost.
+    """
 
     lane: Lane
     first: int

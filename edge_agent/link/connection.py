@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
 from nats.aio.msg import Msg
 
 from contract.encoding import MAX_MESSAGE_BYTES, EncodingError, expand
@@ -33,10 +32,11 @@ from edge_agent.link.client import NatsClient, honour_cancel
 from edge_agent.link.health import HealthEvent, HealthView, step
 from edge_agent.link.translation import check_stored
 from edge_agent.observe.events import Event
+from edge_agent.observe.logs import get_logger
 from edge_agent.settings import HubSettings
 from edge_agent.types import Clock, LinkState, Reply
 
-_log = structlog.get_logger(__name__)
+_log = get_logger()
 
 PROBE_TIMEOUT_S: Final = 5.0
 _PROBES: Final = 2
@@ -170,7 +170,7 @@ class Link:
             waiting.reply.set_result(message)
 
     def _forbidden(self, subject: str) -> None:
-        _log.warning("hub_forbidden", subject=subject)
+        _log.warning(Event.HUB_FORBIDDEN, subject=subject)
         self._fail_waiting(
             lambda one: one.subject.lower() == subject.lower(),
             Refused(f"{subject}: the server does not allow this device to publish there"),
@@ -198,7 +198,7 @@ class Link:
                 client = await self._connect()
             except LinkError as error:
                 if attempt < 1:
-                    _log.warning("hub_unreachable", error=str(error))
+                    _log.warning(Event.HUB_UNREACHABLE, error=str(error))
                 attempt = max(attempt, 0) + 1
                 continue
             attempt = 0
@@ -225,7 +225,7 @@ class Link:
         self._outgoing.clear()
         self._client = client
         self._connection += 1
-        _log.info("hub_connected", connection=self._connection)
+        _log.info(Event.HUB_CONNECTED, connection=self._connection)
         self._note(HealthEvent.CONNECTED)
         sender = asyncio.create_task(self._send_out(client), name="link send")
         try:
@@ -269,7 +269,7 @@ class Link:
                 try:
                     await client.publish(subject, body)
                 except LinkError as error:
-                    _log.debug("hub_send_failed", subject=subject, error=str(error))
+                    _log.debug(Event.HUB_SEND_FAILED, subject=subject, error=str(error))
 
     # --- health ---------------------------------------------------------------------------------
 

@@ -12,17 +12,17 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-import structlog
-
 from contract.encoding import EncodingError, compress, decode, encode
 from contract.messages import SCHEMA_VERSION, StateAnswer, StateReport
 from contract.status import Health, Status
 from contract.subjects import ENCODING, SCHEMA, state_subject
 from edge_agent.errors import LinkError
+from edge_agent.observe.events import Event
+from edge_agent.observe.logs import get_logger
 from edge_agent.settings import HubSettings
 from edge_agent.types import HubLink
 
-_log = structlog.get_logger(__name__)
+_log = get_logger()
 
 TIMEOUT_S: Final = 5.0
 _LOOK_S: Final = 1.0
@@ -113,7 +113,7 @@ class StateExchange:
             )
             answer = _answer_in(reply.status, reply.body)
         except LinkError as error:
-            _log.debug("state_exchange_failed", error=str(error))
+            _log.debug(Event.STATE_EXCHANGE_FAILED, error=str(error))
             self._pause_s = _PROBES_S[min(self._failures, len(_PROBES_S) - 1)]
             self._failures += 1
             if self._failures > len(_PROBES_S):

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from contract.messages import Watermark
 from contract.status import Lane
 from edge_agent.errors import StoreError
 from edge_agent.observe.events import Event
+from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.database import StoreCorrupt, discard, put_in_place, set_aside
 from edge_agent.outbox.head import Head
 from edge_agent.outbox.salvage import Remains, salvage
@@ -23,7 +22,7 @@ from edge_agent.outbox.transaction import Moment
 from edge_agent.outbox.trimming import trim_due
 from edge_agent.types import Clock, Commit, Recovery, StoredRow
 
-_log = structlog.get_logger(__name__)
+_log = get_logger()
 _NEW_FILE: Final = "spool.db.new"
 
 
@@ -175,7 +174,7 @@ class Files:
     def apply(self, lane: Lane, watermark: Watermark) -> None:
         """Notes what the hub's database holds; see Spool.apply."""
         if watermark.epoch != self.spool.head.epoch:
-            _log.info("outbox_watermark_ignored", lane=lane, epoch=watermark.epoch)
+            _log.info(Event.OUTBOX_WATERMARK_IGNORED, lane=lane, epoch=watermark.epoch)
             return
         self.spool.apply(lane, watermark, self._moment())
         applied = self.spool.head.lanes[lane].applied
@@ -209,7 +208,7 @@ class Files:
             try:
                 file.close()
             except StoreError as error:
-                _log.warning("outbox_close_failed", error=str(error))
+                _log.warning(Event.OUTBOX_CLOSE_FAILED, error=str(error))
         self._spool = self._state = None
 
     def _renew(self, error: StoreCorrupt) -> None:
@@ -217,7 +216,7 @@ class Files:
             try:
                 self._spool.close()
             except StoreError:
-                _log.debug("outbox_close_failed", error=str(error))
+                _log.debug(Event.OUTBOX_CLOSE_FAILED, error=str(error))
             self._spool = None
         known, marks = self.state.marks()
         path, fresh = self.folder / SPOOL_FILE, self.folder / _NEW_FILE

@@ -14,19 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import structlog
-
 from contract.encoding import MAX_MESSAGE_BYTES
 from contract.messages import LaneReport, Watermark
 from contract.status import Lane
 from edge_agent.errors import LinkDown, LinkError, LinkTimeout, NoResponders, Refused
+from edge_agent.observe.events import Event
+from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.bucket import TokenBucket
 from edge_agent.outbox.cursor import Cursor
 from edge_agent.outbox.packing import READ_BYTES, READ_ROWS, Message, Sender, pack, run_of
 from edge_agent.settings import HubSettings
 from edge_agent.types import HubLink, Marks, StoredRow
 
-_log = structlog.get_logger(__name__)
+_log = get_logger()
 
 MAX_IN_FLIGHT: Final = 4
 _DOWN_POLL_S: Final = 0.25
@@ -179,7 +179,7 @@ class Forwarder:
             if not rows:
                 continue
             cursor.put_back(rows[-1].seq + 1, last)
-            _log.info("outbox_sent_again", lane=lane, first=rows[0].seq, last=rows[-1].seq)
+            _log.info(Event.OUTBOX_SENT_AGAIN, lane=lane, first=rows[0].seq, last=rows[-1].seq)
             repair = secrets.token_hex(4)
             return await self._pack(rows, lane=lane, after=first - 1, repair=repair)
         return None
@@ -253,7 +253,7 @@ class Forwarder:
             await self._halve(message, str(error))
             return
         if cursor.failures == 0:
-            _log.info("outbox_send_failed", lane=message.lane, error=str(error))
+            _log.info(Event.OUTBOX_SEND_FAILED, lane=message.lane, error=str(error))
         cursor.failures += 1
         cursor.paused_until_s = asyncio.get_running_loop().time() + _pause_after(
             error, cursor.failures

@@ -34,12 +34,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import structlog
-
 from contract.messages import Watermark
 from contract.status import Lane
 from edge_agent.errors import StoreError, StoreFull
 from edge_agent.observe.events import Event
+from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.database import StoreCorrupt
 from edge_agent.outbox.files import Files
 from edge_agent.outbox.spool import size_of
@@ -47,7 +46,7 @@ from edge_agent.outbox.trimming import trim_due
 from edge_agent.settings import OutboxSettings
 from edge_agent.types import Clock, Commit, LaneState, OutboxState, Recovery, StoredRow
 
-_log = structlog.get_logger(__name__)
+_log = get_logger()
 T = TypeVar("T")
 
 _GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -385,7 +384,7 @@ class Outbox:
 
     def _settled(self) -> None:
         if self._fault:
-            _log.info("outbox_healed", was=self._fault)
+            _log.info(Event.OUTBOX_HEALED, was=self._fault)
             self._fault = ""
 
     def _abandon(self) -> None:
