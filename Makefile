@@ -9,9 +9,9 @@ KEEP ?=
 TEST_WORKERS ?= 2
 TEST_ARGS ?=
 PACKAGES := contract edge_agent cloud_hub quantize
-TYPED := $(PACKAGES) bench deploy tests
+TYPED := $(PACKAGES) bench deploy docs tests
 
-.PHONY: help .venv demo test check unit bench models format clean
+.PHONY: help .venv demo test check unit bench models docs format clean
 
 help:
 	@echo 'make demo     the whole system on this machine, on real data (KEEP=1 leaves it running)'
@@ -19,6 +19,7 @@ help:
 	@echo 'make check    ruff, mypy, import rules, dependencies'
 	@echo 'make bench    throughput, latency, memory and start-up of the edge agent'
 	@echo 'make models   rebuild the models in models/ from public data'
+	@echo 'make docs     rewrite docs/reference/ from the code'
 	@echo 'make format   let ruff format and sort'
 	@echo 'make clean    remove what these commands made, .venv included'
 
@@ -57,6 +58,9 @@ bench: .venv/.stamp
 
 models: .venv/.stamp
 	set -e; for recipe in models/*/recipe.py; do $(BIN)/quantize recipe "$$(dirname "$$recipe")"; done
+
+docs: .venv/.stamp
+	$(BIN)/python -m docs.generate
 
 format: .venv/.stamp
 	$(BIN)/ruff check --fix .

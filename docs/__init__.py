@@ -1,0 +1,1 @@
+"""The documents; `docs/generate.py` makes docs/reference/ from the code."""
