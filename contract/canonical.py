@@ -6,11 +6,19 @@ import hashlib
 from typing import Any
 
 import msgspec
+import numpy as np
 
 
 def canonical_json(value: Any) -> bytes:
     """Returns JSON with sorted keys and no spaces: equal values give equal bytes."""
-    return msgspec.json.encode(value, order="sorted")
+    return msgspec.json.encode(value, order="sorted", enc_hook=_number)
+
+
+def _number(value: Any) -> Any:
+    """A recipe's numbers come from numpy: its scalars are the plain numbers that they hold."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} has no canonical form")
 
 
 def sha256_hex(data: bytes) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -22,8 +22,8 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from contract.config_errors import describe, take_private_keys, unknown_variables
 from contract.subjects import NAME_PATTERN
-from edge_agent.config_errors import describe, unknown_variables
 from edge_agent.errors import ConfigurationError
 
 ENV_PREFIX = "EDGE_AGENT_"
@@ -35,6 +35,9 @@ Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
 
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+TableT = TypeVar("TableT", bound=_Table)
 
 
 class DeviceSettings(_Table):
@@ -353,7 +356,7 @@ def load_settings(path: Path) -> Settings:
     """The configuration in `path`, overruled by the environment.
 
     Raises ConfigurationError with every mistake: the key, where it is, and the valid values.
-    Paths of packages are relative to the file.
+    Relative paths are relative to the file.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -364,16 +367,10 @@ def load_settings(path: Path) -> Settings:
         ) from error
     try:
         tables: dict[str, Any] = tomllib.loads(text)
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # an integer of 5,000 digits is a plain ValueError
+    except (ValueError, RecursionError) as error:  # 5,000 digits are a plain ValueError
         raise ConfigurationError(f"{path} is not valid TOML: {error}") from error
     mistakes = unknown_variables(Settings, ENV_PREFIX, os.environ)
-    for key in [key for key in tables if key.startswith("_")]:
-        # Those are words of the settings library to itself, as `_env_file`; no file may say them.
-        mistakes.append(f"{path}: {key}: there is no such key")
-        del tables[key]
+    mistakes += take_private_keys(tables, path)
     settings = None
     try:
         settings = Settings(**tables)
@@ -383,8 +380,21 @@ def load_settings(path: Path) -> Settings:
         mistakes.append(f"environment {ENV_PREFIX}…: {error}")
     if mistakes or settings is None:
         raise ConfigurationError("\n".join(mistakes))
-    base = path.resolve().parent
-    models = [
-        model.model_copy(update={"package": base / model.package}) for model in settings.model
-    ]
-    return settings.model_copy(update={"model": models})
+    return _resolved(settings, path.resolve().parent)
+
+
+def _resolved(settings: Settings, base: Path) -> Settings:
+    """The same, with every relative path taken from the folder of the configuration."""
+
+    def resolve(table: TableT) -> TableT:
+        paths = {name: base / value for name, value in table if isinstance(value, Path)}
+        return table.model_copy(update=paths)
+
+    return settings.model_copy(
+        update={
+            "device": resolve(settings.device),
+            "broker": [resolve(broker) for broker in settings.brokers],
+            "hub": resolve(settings.hub),
+            "model": [resolve(model) for model in settings.model],
+        }
+    )

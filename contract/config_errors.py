@@ -1,4 +1,7 @@
-"""Turns a failed validation into sentences: the key, where it stands, and what would be valid."""
+"""How both programs speak of a wrong configuration: the key, where it stands, what would be valid.
+
+Pure: the text of the file and the names of the environment's variables come in as arguments.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import re
 import types
 import typing
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -20,7 +22,7 @@ def describe(
     error: ValidationError,
     root: type[BaseModel],
     text: str,
-    path: Path,
+    file: object,
     *,
     prefix: str,
     names: Iterable[str],
@@ -44,7 +46,7 @@ def describe(
         variable = next((variables[key] for key in keys if key in variables), "")
         if variable and mistake["type"] == "extra_forbidden":
             continue  # `unknown_variables` tells it
-        place = f"environment variable {variable}" if variable else f"{path}{_line(text, location)}"
+        place = f"environment variable {variable}" if variable else f"{file}{_line(text, location)}"
         sentence = f"{place}: {_where(location)}: {_what(mistake, root, location)}"
         if sentence not in sentences:
             sentences.append(sentence)
@@ -73,10 +75,20 @@ def unknown_variables(root: type[BaseModel], prefix: str, names: Iterable[str]) 
     return sentences
 
 
+def take_private_keys(tables: dict[str, Any], file: object) -> list[str]:
+    """Removes keys such as `_env_file`, words of the settings library to itself; a sentence each."""
+    private = [key for key in tables if key.startswith("_")]
+    for key in private:
+        del tables[key]
+    return [f"{file}: {key}: there is no such key" for key in private]
+
+
 def _is_branch(part: int | str) -> bool:
     """Whether a part of a location is pydantic's name of a union's branch, not a key."""
     return isinstance(part, str) and (
-        part.endswith("Settings") or part.startswith("list[") or part == "str"
+        part.endswith("Settings")
+        or part.startswith(("list[", "function-"))
+        or part in {"str", "constrained-str"}
     )
 
 

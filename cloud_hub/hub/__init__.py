@@ -1,0 +1,1 @@
+"""One hub process: its rooms, how they are handed to one another, and its life."""

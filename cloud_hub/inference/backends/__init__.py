@@ -1,0 +1,1 @@
+"""One file for each technology that runs models."""

@@ -1,0 +1,153 @@
+"""Stores what one fetch brought, and moves the watermarks, in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from sqlalchemy import func, select, tuple_
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from cloud_hub.store.marks import Marks, Range, Stretch
+from cloud_hub.store.statements import insert_many, upsert
+from cloud_hub.store.tables import (
+    dead_letters,
+    devices,
+    escalations,
+    events,
+    gaps,
+    revisions,
+    rollups,
+    telemetry,
+    watermarks,
+)
+
+LaneKey = tuple[str, str, str]
+"""Device, epoch, lane."""
+Values = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Rows for the tables, as the columns name them, and which rows of which lane they stand for.
+
+    `rows` are the numbers that came as rows, with their readings; `covered` and `thinned` need no row any
+    more: shed by the device, or set aside here.
+    """
+
+    received_s: float
+    telemetry: list[Values] = field(default_factory=list)
+    events: list[Values] = field(default_factory=list)
+    gaps: list[Values] = field(default_factory=list)
+    rollups: list[Values] = field(default_factory=list)
+    escalations: list[Values] = field(default_factory=list)
+    revisions: list[Values] = field(default_factory=list)
+    dead_letters: list[Values] = field(default_factory=list)
+    rows: dict[LaneKey, dict[int, int]] = field(default_factory=dict)
+    covered: dict[LaneKey, list[Range]] = field(default_factory=dict)
+    thinned: dict[LaneKey, list[Stretch]] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> set[str]:
+        """Every device that something came from."""
+        keyed = {key[0] for key in (*self.rows, *self.covered, *self.thinned)}
+        return keyed | {letter["device"] for letter in self.dead_letters if letter["device"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a batch changed: rows and readings that are new, rows that were stored already."""
+
+    rows: int
+    readings: int
+    duplicates: int
+
+
+async def apply_batch(
+    connection: AsyncConnection, batch: Batch, *, max_dead_letters: int
+) -> Applied:
+    """Stores the batch; applying it again, or parts of it in other company, changes nothing.
+
+    Duplicates are told by the watermarks, which change in this very transaction.
+    """
+    await insert_many(connection, telemetry, batch.telemetry)
+    await insert_many(connection, events, batch.events)
+    await insert_many(connection, gaps, batch.gaps)
+    await insert_many(connection, rollups, batch.rollups)
+    await insert_many(connection, escalations, batch.escalations)
+    await insert_many(connection, revisions, batch.revisions)
+    await _insert_dead_letters(connection, batch.dead_letters, max_dead_letters)
+    await touch_devices(connection, batch.devices, seen_s=batch.received_s)
+    return await _advance(connection, batch)
+
+
+async def load_marks(connection: AsyncConnection, keys: Iterable[LaneKey]) -> dict[LaneKey, Marks]:
+    """The marks of these lanes; one that nothing was stored of yet has empty marks."""
+    marks = {key: Marks() for key in keys}
+    if not marks:
+        return marks
+    columns = (watermarks.c.device, watermarks.c.epoch, watermarks.c.lane)
+    statement = select(*columns, watermarks.c.marks).where(tuple_(*columns).in_(list(marks)))
+    for device, epoch, lane, stored in await connection.execute(statement):
+        marks[device, epoch, lane] = msgspec.json.decode(stored, type=Marks)
+    return marks
+
+
+async def touch_devices(
+    connection: AsyncConnection, names: Iterable[str], *, seen_s: float
+) -> None:
+    """Makes the devices known, and notes when they were last heard of."""
+    rows = [
+        {"device": name, "first_seen_s": seen_s, "last_seen_s": seen_s, "revision_seq": 0}
+        for name in sorted(names)
+    ]
+    if rows:
+        await connection.execute(upsert(connection, devices, update=("last_seen_s",)), rows)
+
+
+async def _insert_dead_letters(connection: AsyncConnection, rows: list[Values], most: int) -> None:
+    if not rows:
+        return
+    kept = await connection.scalar(
+        select(func.count()).select_from(dead_letters).where(dead_letters.c.body.is_not(None))
+    )
+    room = max(most - (kept or 0), 0)
+    rows = [row if index < room else {**row, "body": None} for index, row in enumerate(rows)]
+    await insert_many(connection, dead_letters, rows)
+
+
+async def _advance(connection: AsyncConnection, batch: Batch) -> Applied:
+    keys = {*batch.rows, *batch.covered, *batch.thinned}
+    before = await load_marks(connection, keys)
+    rows = readings = duplicates = 0
+    changed: list[Values] = []
+    for key in sorted(keys):
+        arrived: Mapping[int, int] = batch.rows.get(key, {})
+        marks = before[key]
+        fresh = [count for seq, count in arrived.items() if seq not in marks]
+        rows += len(fresh)
+        readings += sum(fresh)
+        duplicates += len(arrived) - len(fresh)
+        after = marks.add(
+            rows=arrived, covered=batch.covered.get(key, []), thinned=batch.thinned.get(key, [])
+        )
+        if after != marks:
+            changed.append(_watermark(key, after, batch.received_s))
+    if changed:
+        statement = upsert(connection, watermarks, update=("applied", "marks", "updated_s"))
+        await connection.execute(statement, changed)
+    return Applied(rows, readings, duplicates)
+
+
+def _watermark(key: LaneKey, marks: Marks, now_s: float) -> Values:
+    device, epoch, lane = key
+    return {
+        "device": device,
+        "epoch": epoch,
+        "lane": lane,
+        "applied": marks.applied,
+        "marks": msgspec.json.encode(marks).decode(),
+        "updated_s": now_s,
+    }

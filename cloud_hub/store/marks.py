@@ -1,0 +1,108 @@
+"""Which rows of a lane need nothing more: stored, or replaced by a gap record. Pure.
+
+Numbers start at 1. A gap record covers, of first..last, the numbers that its stride does not divide; a
+stride of 1 or less keeps none and covers all. A thinned stretch stays one entry here, however long it is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+Range = tuple[int, int]
+"""First and last number, both included."""
+Stretch = tuple[int, int, int]
+"""First, last and stride (2 or more) of a thinned stretch."""
+
+MAX_RANGES: Final = 4096
+"""Of more ranges the highest are forgotten: their rows are then asked for again and found stored."""
+
+
+class Marks(msgspec.Struct, frozen=True, array_like=True):
+    """All up to `applied` is settled; `ranges` are sorted, apart, and beyond it; `top` is the highest row seen."""
+
+    applied: int = 0
+    ranges: tuple[Range, ...] = ()
+    thinned: tuple[Stretch, ...] = ()
+    top: int = 0
+
+    def __contains__(self, seq: int) -> bool:
+        """Whether the row `seq` is settled."""
+        return seq <= self.applied or self._settled_to(seq) >= seq
+
+    def add(
+        self,
+        *,
+        rows: Iterable[int] = (),
+        covered: Iterable[Range] = (),
+        thinned: Iterable[Stretch] = (),
+    ) -> Marks:
+        """The marks after these rows were stored and these stretches given up; their order does not matter."""
+        numbers = sorted(rows)
+        merged = _merged([(1, self.applied), *self.ranges, *covered, *((n, n) for n in numbers)])
+        applied = 0
+        if merged and merged[0][0] <= 1:
+            applied = merged.pop(0)[1]
+        stretches = tuple(sorted({*self.thinned, *thinned}))
+        top = max(self.top, numbers[-1] if numbers else 0)
+        return Marks(applied, tuple(merged), stretches, top)._advanced()
+
+    def missing(self, *, limit: int) -> tuple[Range, ...]:
+        """The lowest `limit` ranges that a stored row beyond them shows to be absent."""
+        holes: list[Range] = []
+        seq = self.applied + 1
+        while seq < self.top and len(holes) < limit:
+            settled = self._settled_to(seq)
+            if settled >= seq:
+                seq = settled + 1
+                continue
+            end = min(self._open_to(seq), self.top)
+            holes.append((seq, end))
+            seq = end + 1
+        return tuple(_merged(holes))
+
+    def _advanced(self) -> Marks:
+        """The same marks with `applied` as high as it can be, and nothing kept that it includes."""
+        applied = self.applied
+        while (settled := self._settled_to(applied + 1)) > applied:
+            applied = settled
+        return Marks(
+            applied,
+            tuple(each for each in self.ranges if each[1] > applied)[:MAX_RANGES],
+            tuple(each for each in self.thinned if each[1] > applied)[:MAX_RANGES],
+            self.top,
+        )
+
+    def _settled_to(self, seq: int) -> int:
+        """The end of a run of settled numbers from `seq` on, or seq - 1 when it is not settled itself."""
+        index = bisect_right(self.ranges, (seq, 1 << 62)) - 1
+        if index >= 0 and self.ranges[index][1] >= seq:
+            return self.ranges[index][1]
+        for first, last, stride in self.thinned:
+            if first <= seq <= last and seq % stride:
+                return min(last, seq - seq % stride + stride - 1)
+        return seq - 1
+
+    def _open_to(self, seq: int) -> int:
+        """The end of a run of numbers from the unsettled `seq` on that nothing settles."""
+        index = bisect_right(self.ranges, (seq, 1 << 62))
+        end = self.ranges[index][0] - 1 if index < len(self.ranges) else 1 << 62
+        for first, last, _ in self.thinned:
+            if last > seq:
+                end = min(end, max(seq, first - 1))
+        return end
+
+
+def _merged(ranges: Iterable[Range]) -> list[Range]:
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if last < first:
+            continue
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], last))
+        else:
+            merged.append((first, last))
+    return merged
