@@ -9,10 +9,11 @@
         ├── LinkDown            there is no connection to the hub's server
         ├── NoResponders        the server is there, no hub listens
         ├── LinkTimeout         nothing came back in time: whether it arrived is unknown
+        ├── Forbidden           the server does not let this device: wait, a person must mend it
         └── Refused             the server or hub will never take this message: set it aside
 
 Errors of other libraries are turned into these in one place each: `broker/`, `link/`,
-`inference/onnx.py`, `outbox/store.py` and `settings.py`.
+`inference/onnx.py`, `outbox/database.py` and `settings.py`.
 """
 
 from __future__ import annotations
@@ -54,5 +55,9 @@ class LinkTimeout(LinkError):
     """No answer came in time; the message may or may not have arrived."""
 
 
+class Forbidden(LinkError):
+    """The server does not let this device use a subject; nothing is wrong with the message."""
+
+
 class Refused(LinkError):
-    """The message will never be taken: too large, or forbidden."""
+    """The message itself will never be taken: it is too large, or its subject is not one."""

@@ -203,7 +203,9 @@ class PahoClient(paho.Client):
         def on_disconnect(
             _c: paho.Client, _u: Any, _f: Any, reason: ReasonCode, _p: Properties | None
         ) -> None:
-            handlers.lost(str(reason))
+            # paho has no word for a connection that simply ended.
+            lost = str(reason) == "Unspecified error"
+            handlers.lost("the connection was lost" if lost else str(reason))
 
         def on_subscribe(
             _c: paho.Client, _u: Any, mid: int, reasons: list[ReasonCode], _p: Properties | None

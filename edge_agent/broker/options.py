@@ -87,5 +87,5 @@ def broker_options(settings: BrokerSettings, *, device: str) -> BrokerOptions:
         protocol=settings.protocol,
         keepalive_s=settings.keepalive_s,
         max_batch_messages=settings.max_batch_messages,
-        max_buffered_messages=8 * settings.max_batch_messages,
+        max_buffered_messages=2 * settings.max_batch_messages,
     )

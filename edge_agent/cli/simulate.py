@@ -71,7 +71,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--messages", type=_positive, help="stop after so many")
     parser.add_argument("--loop", type=_positive, default=1, help="play the recordings so often")
     parser.add_argument("--topic-prefix", default="", help="put before every topic")
-    parser.add_argument("--anomaly-every", type=_positive, metavar="N", help="spike per stream")
+    parser.add_argument(
+        "--anomaly-every",
+        type=_positive,
+        metavar="N",
+        help="every Nth reading of a stream has a spike",
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--ledger", type=Path, help="acknowledged messages, a JSON line each (QoS 1)"
@@ -156,7 +161,7 @@ class Simulation:
             pass  # interrupted, and the broker is not there to acknowledge the rest
         finally:
             progress.cancel()
-            await asyncio.to_thread(self._ledger.close)
+            await self._ledger.close()
         return EXIT_INTERRUPTED if self._stop.is_set() else EXIT_OK
 
     async def _send_all(self) -> None:
@@ -209,7 +214,10 @@ class Simulation:
 
 
 class _Ledger:
-    """Acknowledged messages, in the order of their acknowledgement; written off the event loop."""
+    """Acknowledged messages, in the order of their acknowledgement; written off the event loop.
+
+    Only the event loop touches the list of lines: a thread gets what it writes, and nothing more.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -224,21 +232,25 @@ class _Ledger:
     async def flush(self) -> None:
         """Writes what was noted."""
         if self._lines:
-            await asyncio.to_thread(self._write)
+            lines, self._lines = self._lines, []
+            await asyncio.to_thread(self._write, lines)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Writes the rest; the file exists afterwards even when nothing was acknowledged."""
         if self._path is not None:
-            self._write()
-            if self._file is not None:
-                self._file.close()
+            lines, self._lines = self._lines, []
+            await asyncio.to_thread(self._end, lines)
 
-    def _write(self) -> None:
-        lines, self._lines = self._lines, []
+    def _write(self, lines: list[str]) -> None:
         if self._file is None and self._path is not None:
             self._file = self._path.open("w", encoding="utf-8")
         if self._file is not None:
             self._file.writelines(lines)
+
+    def _end(self, lines: list[str]) -> None:
+        self._write(lines)
+        if self._file is not None:
+            self._file.close()
 
 
 def _recorded(args: argparse.Namespace) -> Iterator[Planned]:
@@ -257,8 +269,9 @@ def _recorded(args: argparse.Namespace) -> Iterator[Planned]:
 def _synthetic(args: argparse.Namespace) -> Iterator[Planned]:
     """Endless readings of four channels: a sine each plus noise; the streams take turns.
 
-    `time` is when the message was made (never the same twice, whatever the clock does), `n` the running number in its stream. Every
-    `--anomaly-every`th reading of a stream has a spike of twelve noise widths in all channels.
+    `time` is when the message was made (never the same twice, whatever the clock does), `n` the
+    running number in its stream. Every `--anomaly-every`th reading of a stream has a spike of twelve
+    noise widths in all channels.
     """
     rng = np.random.default_rng(args.seed)
     phase = np.arange(_TABLE) * (2 * np.pi / 64)

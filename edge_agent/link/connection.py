@@ -26,7 +26,7 @@ from contract.subjects import (
     nudge_subject,
     state_subject,
 )
-from edge_agent.errors import LinkDown, LinkError, LinkTimeout, NoResponders, Refused
+from edge_agent.errors import Forbidden, LinkDown, LinkError, LinkTimeout, NoResponders, Refused
 from edge_agent.link.backoff import reconnect_delay_s
 from edge_agent.link.client import NatsClient, honour_cancel
 from edge_agent.link.health import HealthEvent, HealthView, step
@@ -120,7 +120,8 @@ class Link:
     ) -> None:
         """Publishes into the hub's JetStream and waits for its acknowledgement.
 
-        LinkTimeout: unknown. NoResponders: no stream takes the subject. Refused: never. LinkError: the
+        LinkTimeout: unknown. NoResponders: no stream takes the subject. Forbidden: a
+        person must change the permissions. Refused: never. LinkError: the
         stream takes nothing at present (full, or the server is in trouble).
         """
         message = await self._ask(subject, body, headers=headers, timeout_s=timeout_s)
@@ -173,7 +174,7 @@ class Link:
         _log.warning(Event.HUB_FORBIDDEN, subject=subject)
         self._fail_waiting(
             lambda one: one.subject.lower() == subject.lower(),
-            Refused(f"{subject}: the server does not allow this device to publish there"),
+            Forbidden(f"{subject}: the server does not allow this device to publish there"),
         )
 
     def _fail_waiting(self, which: Callable[[_Waiting], bool], error: LinkError) -> None:

@@ -83,16 +83,12 @@ class Event(StrEnum):
     OUTBOX_WATERMARK_IGNORED = "outbox_watermark_ignored"
     """A watermark of another epoch came; it says nothing of these rows."""
 
-    STREAMS_FULL = "streams_full"
-    """A topic was refused because the limit of streams is reached."""
     MESSAGE_QUARANTINED = "message_quarantined"
     """A message, reading or channel was not used; `fault` says why, `status` shows samples."""
     DEADLINE_MISSED = "deadline_missed"
     """A verdict came later than its stream's deadline."""
     ALARM_RAISED = "alarm_raised"
     """A verdict must be acted upon; one per episode."""
-    ALARM_CLEARED = "alarm_cleared"
-    """The episode of an alarm ended."""
 
     LOOP_STALLED = "loop_stalled"
     """The event loop was held up longer than half a second."""

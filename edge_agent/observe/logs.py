@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 Level = Literal["debug", "info", "warning", "error"]
 
-KEY_FIELDS = ("broker", "server", "lane", "model", "fault", "path", "command")
+KEY_FIELDS = ("broker", "server", "lane", "model", "fault", "path", "command", "stream")
 """The keys that tell two events of one name apart; all others are detail."""
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)|secret|token|credential|authorization|api_?key", re.IGNORECASE

@@ -11,11 +11,11 @@ import numpy as np
 
 from edge_agent.types import JsonObject, Verdict
 
-MAX_VERDICTS = 10_000
+MAX_VERDICTS = 2_000
 
 
 class RecentVerdicts:
-    """Remembers the last 10,000 verdicts, about 0.5 KiB each; older ones are forgotten."""
+    """Remembers the last 2,000 verdicts, about 0.5 KiB each; older ones are forgotten."""
 
     def __init__(self, *, max_verdicts: int = MAX_VERDICTS) -> None:
         self._max_verdicts = max_verdicts

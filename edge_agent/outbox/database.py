@@ -82,7 +82,7 @@ class Database:
                     ("wal_autocheckpoint", wal_pages),
                     ("journal_size_limit", wal_pages * 2 * PAGE_BYTES),
                     ("max_page_count", page_limit),
-                    ("cache_size", -2048),
+                    ("cache_size", -512),
                     ("mmap_size", 0),
                     ("trusted_schema", 0),
                 ):

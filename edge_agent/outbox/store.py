@@ -49,9 +49,9 @@ from edge_agent.types import Clock, Commit, LaneState, OutboxState, Recovery, St
 _log = get_logger()
 T = TypeVar("T")
 
-_GROUP_BYTES: Final = 4 * 1024 * 1024
+_GROUP_BYTES: Final = 512 * 1024
 _GROUP_SHARE: Final = 32  # of the quota is a group at most: the log that it goes through counts too
-_QUEUE_BYTES: Final = 16 * 1024 * 1024
+_QUEUE_BYTES: Final = 2 * 1024 * 1024
 _MAX_OPERATIONS: Final = 256
 _RETRY_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 _FULL_RETRY_S: Final = 0.5

@@ -9,7 +9,7 @@ from contract.status import Reason, Tier
 from edge_agent.types import Alarm, Verdict
 
 VERDICT: Final = Verdict(
-    id="6c1f0d2ab9e47f35",
+    id="6c1f0d2ab9e47f3581c2d03e",
     stream="pump/1",
     time_s=1796026502.311,
     label="anomaly",
@@ -24,9 +24,9 @@ VERDICT: Final = Verdict(
     number=4711,
     window_from_s=1795986902.311,
 )
-ALARM: Final = Alarm(episode="9b20c4e1d7a85f60", raised_s=1796026502.311, verdict=VERDICT)
+ALARM: Final = Alarm(episode="6c1f0d2ab9e47f3581c2d03e", raised_s=1796026502.311, verdict=VERDICT)
 REVISION: Final = Revision(
-    verdict="6c1f0d2ab9e47f35",
+    verdict="6c1f0d2ab9e47f3581c2d03e",
     stream="pump/1",
     label="normal",
     score=0.5,
@@ -36,31 +36,37 @@ REVISION: Final = Revision(
     time_s=1796026502.311,
 )
 HEALTH: Final = {
-    "ready": True,
+    "agent": "0.1.0",
+    "uptime_s": 3600,
     "hub": "offline",
     "streams": 2,
-    "oldest_undecided_ms": 0.0,
+    "readings": 7200,
+    "verdicts": {"model": 7178},
+    "deadline_misses": 0,
     "outbox_bytes": 81920,
+    "outbox_fault": "",
+    "faults": {"out_of_range": 3},
 }
 HEALTH_TIME_S: Final = 1796026510.0
 
 VERDICT_JSON: Final = (
-    '{"version":1,"id":"6c1f0d2ab9e47f35","stream":"pump/1","time":"2026-11-30T08:15:02.311Z",'
+    '{"version":1,"id":"6c1f0d2ab9e47f3581c2d03e","stream":"pump/1","time":"2026-11-30T08:15:02.311Z",'
     '"label":"anomaly","score":4.75,"confidence":0.97,"tier":"model","model":"waterflow-anomaly",'
     '"release":1,"stale_ms":0.0,"reasons":["confident"],'
     '"stages_ms":{"decode":0.021,"window":0.004,"inference":0.118,"decision":0.009}}'
 )
 ALARM_JSON: Final = (
     VERDICT_JSON[:-1]
-    + ',"alarm":{"episode":"9b20c4e1d7a85f60","raised":"2026-11-30T08:15:02.311Z"}}'
+    + ',"alarm":{"episode":"6c1f0d2ab9e47f3581c2d03e","raised":"2026-11-30T08:15:02.311Z"}}'
 )
 REVISION_JSON: Final = (
-    '{"version":1,"verdict":"6c1f0d2ab9e47f35","stream":"pump/1",'
+    '{"version":1,"verdict":"6c1f0d2ab9e47f3581c2d03e","stream":"pump/1",'
     '"time":"2026-11-30T08:15:02.311Z","label":"normal","score":0.5,"confidence":0.995,'
     '"tier":"hub","model":"waterflow-anomaly","release":1,"agrees":false}'
 )
 HEALTH_JSON: Final = (
-    '{"version":1,"time":"2026-11-30T08:15:10.000Z","ready":true,"hub":"offline","streams":2,'
-    '"oldest_undecided_ms":0.0,"outbox_bytes":81920}'
+    '{"version":1,"time":"2026-11-30T08:15:10.000Z","agent":"0.1.0","uptime_s":3600,'
+    '"hub":"offline","streams":2,"readings":7200,"verdicts":{"model":7178},"deadline_misses":0,'
+    '"outbox_bytes":81920,"outbox_fault":"","faults":{"out_of_range":3}}'
 )
 STATUS_TEXTS: Final = ("online", "offline")

@@ -61,9 +61,9 @@ class MqttOutput:
         self._send(alarm_topic(self._prefix, alarm.verdict.stream), encode_alarm(alarm), qos=1)
 
     def revision(self, revision: Revision, *, agrees: bool | None = None) -> None:
-        """Publishes one revision."""
+        """Publishes one revision at QoS 1: it comes once, also when the broker is away just then."""
         topic = revision_topic(self._prefix, revision.stream)
-        self._send(topic, encode_revision(revision, agrees=agrees), qos=self._verdict_qos)
+        self._send(topic, encode_revision(revision, agrees=agrees), qos=1)
 
     def health(self, report: JsonObject, *, time_s: float) -> None:
         """Publishes the agent's health, retained."""

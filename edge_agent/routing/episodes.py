@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edge_agent.routing.ladder import Known
+from edge_agent.routing.ladder import UNKNOWN, Known
 
 
 @dataclass(slots=True)
@@ -21,8 +21,8 @@ class StreamHistory:
     number: int = 0
 
     def known(self) -> Known | None:
-        """The previous verdict, or None before the first."""
-        if not self.label:
+        """The previous verdict, or None before the first that said anything."""
+        if not self.label or self.label == UNKNOWN:
             return None
         return Known(self.label, self.score, self.confidence, self.time_s)
 

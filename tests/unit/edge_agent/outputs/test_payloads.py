@@ -86,7 +86,7 @@ def test_topics_and_qos_of_every_kind():
     assert [(topic, qos, retain) for topic, _, qos, retain in first.messages] == [
         ("skerry/dev/verdict/pump/1", 0, False),
         ("skerry/dev/alarm/pump/1", 1, False),
-        ("skerry/dev/revision/pump/1", 0, False),
+        ("skerry/dev/revision/pump/1", 1, False),
         ("skerry/dev/health", 0, True),
     ]
     assert second.messages == first.messages

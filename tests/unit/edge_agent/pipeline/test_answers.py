@@ -61,15 +61,10 @@ def test_the_channels_of_the_model_are_taken_from_a_wider_stream(tmp_path):
     assert pipeline.process(message_batch(items)).verdicts[0].score == 2.0
 
 
-def test_before_the_baseline_knows_enough_the_answer_is_unknown_then_the_last_known():
+def test_before_the_baseline_knows_enough_the_answer_is_unknown_and_that_is_never_repeated():
     outcome = pipeline_of(settings_of()).process(flow(1, 1, 1))
-    assert [v.tier for v in outcome.verdicts] == [
-        Tier.BASELINE,
-        Tier.LAST_KNOWN,
-        Tier.LAST_KNOWN,
-    ]
+    assert [v.tier for v in outcome.verdicts] == [Tier.BASELINE] * 3
     assert all(v.label == "unknown" for v in outcome.verdicts)
-    assert outcome.verdicts[1].stale_ms == 1000.0
     assert Reason.WARMING_UP in outcome.verdicts[2].reasons
 
 
