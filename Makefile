@@ -67,6 +67,6 @@ format: .venv/.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv dist build run demo-report.json bench-report.json \
+	rm -rf .venv .venv-base dist build run demo-report.json bench-report.json \
 	  .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="quantize", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="quantize", description="Makes, proves and measures model packages."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     recipe = commands.add_parser("recipe", help="build a family of models/ from public data")
@@ -57,7 +59,9 @@ def _parser() -> argparse.ArgumentParser:
     report.set_defaults(command=_report)
 
     package = commands.add_parser("package", help="make a package from models and a description")
-    package.add_argument("description", type=Path, help="TOML description; see docs")
+    package.add_argument(
+        "description", type=Path, help="TOML description (docs/reference/package.md)"
+    )
     package.add_argument("--out", type=Path, required=True, help="folder for the package")
     package.add_argument("--json", action="store_true", help="machine-readable output")
     package.set_defaults(command=_package)
