@@ -103,7 +103,8 @@ class Ingest:
         )
         sifted = self._redelivery.sift(batch)
         self.repeated += sifted.repeated
-        outcome = self._pipeline.process(sifted.fresh, self._link())
+        outcome = self._pipeline.process(sifted.fresh, self._link(), suspects=sifted.suspects)
+        self.repeated += outcome.repeated
         self._emitter.emit(outcome)
         for stream, why in self._pipeline.model_faults().items():
             self._log.warning(Event.MODEL_FAILED, stream=stream, why=why)

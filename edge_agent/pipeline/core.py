@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from contract.encoding import EncodingError, decode
@@ -94,12 +95,22 @@ class Pipeline:
 
     # --- a batch ---------------------------------------------------------------------------
 
-    def process(self, batch: MessageBatch, link: LinkState = ALONE) -> Outcome:
-        """Everything that the messages led to, decided now."""
+    def process(
+        self,
+        batch: MessageBatch,
+        link: LinkState = ALONE,
+        *,
+        suspects: Collection[int] = (),
+    ) -> Outcome:
+        """Everything that the messages led to, decided now.
+
+        `suspects` are the indexes of messages that may be repeats (`sources/redelivery.py`).
+        """
         outcome = Outcome()
         stages = Stages(begin=self._clock.mono_ns())
         notes = Notes(batch)
-        accepted = self.accept(batch, notes, stages)
+        accepted = self.accept(batch, notes, stages, suspects=suspects)
+        outcome.repeated = notes.repeated
         stages.validated = self._clock.mono_ns()
         if accepted:
             stamp = self._clock.stamp()
@@ -111,17 +122,22 @@ class Pipeline:
         return outcome
 
     def accept(
-        self, batch: MessageBatch, notes: Notes, stages: Stages | None = None
+        self,
+        batch: MessageBatch,
+        notes: Notes,
+        stages: Stages | None = None,
+        *,
+        suspects: Collection[int] = (),
     ) -> list[ReadingBatch]:
         """The accepted readings of a batch, by kind; what was not used is in `notes`."""
         columns = self._intake.decode(batch, notes)
         if stages is not None:
             stages.decoded = self._clock.mono_ns()
-        return [
-            readings
+        found = [
+            self._intake.validate(self.registry.kinds[kind], each, batch, notes, suspects=suspects)
             for kind, each in columns.items()
-            if (readings := self._intake.validate(self.registry.kinds[kind], each, batch, notes))
         ]
+        return [readings for readings in found if readings is not None]
 
     def _read(
         self, readings: ReadingBatch, link: LinkState, outcome: Outcome, stages: Stages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,6 +38,8 @@ class Notes:
 
     def __init__(self, batch: MessageBatch) -> None:
         """Nothing noted yet."""
+        self.repeated = 0
+        """Readings that were dropped because they are stored already: no fault."""
         self._batch = batch
         self._notes: list[FaultNote] = []
         self._sampled: dict[tuple[Fault, str], int] = {}
@@ -128,9 +131,19 @@ class Intake:
         return plan
 
     def validate(
-        self, kind: Kind, columns: _Columns, batch: MessageBatch, notes: Notes
+        self,
+        kind: Kind,
+        columns: _Columns,
+        batch: MessageBatch,
+        notes: Notes,
+        *,
+        suspects: Collection[int] = (),
     ) -> ReadingBatch | None:
-        """The accepted readings of one kind; None when there are none."""
+        """The accepted readings of one kind; None when there are none.
+
+        `suspects` are messages whose content was stored before. Those of their readings that bring a
+        time of their own are the same readings again; without one they may be new ones.
+        """
         count = len(columns.slots)
         if not count:
             return None
@@ -148,16 +161,19 @@ class Intake:
         if checked.out_of_range.any():
             self._note_range(kind, columns, checked.out_of_range, values, notes)
         self._note_decoding(kind, columns, notes)
-        holes = np.isnan(checked.values)
-        if holes.any():
+        accepted = checked.values
+        holes = np.isnan(accepted)
+        if suspects or holes.any():
             flags[holes.any(axis=1)] |= _CHANNEL_REJECTED
             kept = ~holes.all(axis=1)
-            if not kept.all():
-                if not kept.any():
-                    return None
-                slots, messages, times_s = slots[kept], messages[kept], times_s[kept]
-                arrivals_s, flags = arrivals_s[kept], flags[kept]
-                checked = type(checked)(checked.values[kept], checked.out_of_range[kept])
+            if suspects:
+                again = kept & ~np.isnan(given) & np.isin(messages, list(suspects))
+                notes.repeated += int(again.sum())
+                kept &= ~again
+            if not kept.any():
+                return None
+            slots, messages, times_s = slots[kept], messages[kept], times_s[kept]
+            arrivals_s, flags, accepted = arrivals_s[kept], flags[kept], accepted[kept]
         return ReadingBatch(
             kind=kind.index,
             slots=slots,
@@ -165,7 +181,7 @@ class Intake:
             times_s=times_s,
             arrivals_s=arrivals_s,
             arrivals_ns=batch.arrivals_ns[messages],
-            values=checked.values,
+            values=accepted,
             flags=flags,
         )
 

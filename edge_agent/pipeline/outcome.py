@@ -30,9 +30,13 @@ class Ask:
 
 @dataclass(slots=True)
 class Outcome:
-    """Final verdicts in order, windows to ask about, alarms, rows to store, faults to count."""
+    """Final verdicts in order, windows to ask about, alarms, rows to store, faults to count.
+
+    `repeated` readings were stored before and are not among the `readings`.
+    """
 
     readings: int = 0
+    repeated: int = 0
     verdicts: list[Verdict] = field(default_factory=list)
     changed: list[bool] = field(default_factory=list)
     asks: list[Ask] = field(default_factory=list)

@@ -2,6 +2,10 @@
 
 A packet id is taken again with DUP = 0 when the broker has moved on; until then a DUP = 1 packet
 with the same id and the same content is the same message.
+
+nats-server may also repeat a message whose acknowledgement it has read, after a lost connection, and
+then gives it a new id. A repeat under an unknown id whose content is known is a *suspect*: it may be
+that, or another message that happens to say the same. Only its time can tell (`pipeline/intake.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +20,15 @@ from edge_agent.types import MessageBatch, Packets
 
 @dataclass(frozen=True, slots=True)
 class Sifted:
-    """The messages that are new, the packet ids to store with them, and how many were repeats."""
+    """The messages that are new, the packet ids to store with them, and how many were repeats.
+
+    `suspects` are indexes into `fresh`.
+    """
 
     fresh: MessageBatch
     packets: Packets | None
     repeated: int
+    suspects: frozenset[int] = frozenset()
 
 
 class Redelivery:
@@ -42,6 +50,8 @@ class Redelivery:
         mids: list[int] = []
         hashes: list[int] = []
         repeats: list[int] = []
+        suspects: list[int] = []
+        contents: set[int] | None = None
         for index, qos in enumerate(batch.qos):
             if not qos:
                 continue
@@ -50,6 +60,13 @@ class Redelivery:
             if batch.dup[index] and known.get(mid) == digest:
                 repeats.append(index)
                 continue
+            if batch.dup[index]:
+                if contents is None:
+                    contents = set(known.values())
+                if digest in contents:
+                    suspects.append(index - len(repeats))
+            if contents is not None:
+                contents.add(digest)
             known[mid] = digest
             mids.append(mid)
             hashes.append(digest)
@@ -58,7 +75,7 @@ class Redelivery:
             packets = Packets(
                 batch.session, np.array(mids, dtype=np.uint16), np.array(hashes, dtype=np.uint64)
             )
-        return Sifted(_without(batch, repeats), packets, len(repeats))
+        return Sifted(_without(batch, repeats), packets, len(repeats), frozenset(suspects))
 
 
 def _digest(topic: str | None, payload: bytes) -> int:

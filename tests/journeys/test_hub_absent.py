@@ -14,9 +14,9 @@ from bench.offline import Load, offline
 async def test_without_a_hub_under_load_the_outbox_keeps_its_budget_and_declares_what_it_shed(
     tmp_path: Path,
 ) -> None:
-    load = Load(seconds=15, rate=3000, streams=20, max_bytes=2 * 1024 * 1024)
+    load = Load(seconds=12, rate=2500, streams=20, max_bytes=2 * 1024 * 1024)
     report = await offline(tmp_path, load)
-    assert report.sent == 45_000
+    assert report.sent == 30_000
     assert report.verdicts == report.verdicts_expected
     assert report.missed_deadlines == 0
     assert report.disk_bytes_max <= report.budget_bytes

@@ -29,7 +29,7 @@ def _script(ports: dict[str, str]) -> str:
     return re.sub(r"(?<=127\.0\.0\.1:)(\d+)", lambda found: ports.get(found[1], found[1]), text)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(270)
 def test_every_block_of_the_tutorial_works(tmp_path: Path):
     ports = {port: str(free_port()) for port in PORTS}
     script = tmp_path / "tutorial.sh"
@@ -45,7 +45,7 @@ def test_every_block_of_the_tutorial_works(tmp_path: Path):
         start_new_session=True,
     )
     try:
-        output, _ = shell.communicate(timeout=150)
+        output, _ = shell.communicate(timeout=240)
     finally:
         _end_group(shell.pid)
         for port in ports.values():

@@ -20,7 +20,7 @@ from contract.subjects import (
     state_subject,
 )
 from edge_agent.clock import SystemClock
-from edge_agent.errors import LinkDown, LinkError, LinkTimeout, NoResponders, Refused
+from edge_agent.errors import Forbidden, LinkDown, LinkError, LinkTimeout, NoResponders, Refused
 from edge_agent.link.connection import Link
 from edge_agent.link.inference import HubInference
 from edge_agent.settings import HubSettings
@@ -216,14 +216,14 @@ async def test_a_message_over_the_limit_never_reaches_the_server(hub_nats):
         assert link.state().connection == 1
 
 
-async def test_a_forbidden_subject_is_refused_at_once(tmp_path):
+async def test_a_forbidden_subject_is_told_at_once_and_is_not_the_messages_fault(tmp_path):
     conf = """
 authorization { users = [
   {user: dev, password: pw, permissions: {publish: "edge.v1.d.>", subscribe: ["_INBOX_d.>", "edge.v1.d.nudge"]}}
 ] }"""
     async with nats_server(tmp_path, jetstream=False, extra_conf=conf) as server:
         async with linked(server.url, user="dev", password="pw") as link:
-            with pytest.raises(Refused):
+            with pytest.raises(Forbidden):
                 await link.publish("edge.v1.other.tel", b"x", headers={}, timeout_s=5)
         async with linked(server.url, wait=False, user="dev", password="wrong") as link:
             await asyncio.sleep(0.5)
