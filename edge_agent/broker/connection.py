@@ -31,8 +31,9 @@ class Connection:
     """Connects, subscribes, reconnects with full jitter, and never raises for a broker that is away.
 
     `unwanted` are filters that a persistent session may remember from the past; the broker is told to
-    forget them, again at each connection until it has. `run` is the one task; everything else is called from the same event loop. `number` counts the
-    connections that the broker accepted: packet ids are valid within one number only.
+    forget them, again at each connection until it has. `run` is the one task; everything else is
+    called from the same event loop. `number` counts the connections that the broker accepted: packet
+    ids are valid within one number only.
     """
 
     def __init__(
