@@ -84,6 +84,9 @@ class Publisher(Protocol):
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
         """Hands one message to the broker client."""
 
+    def flush(self) -> None:
+        """Writes what was handed over, as far as the broker takes it now."""
+
 
 # --- readings --------------------------------------------------------------------------------
 

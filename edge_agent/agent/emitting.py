@@ -40,7 +40,7 @@ class Emitter:
         self.recent = RecentVerdicts()
 
     def emit(self, outcome: Outcome) -> None:
-        """Publishes and counts one batch's outcome."""
+        """Publishes and counts one batch's outcome; its verdicts are on their way when it returns."""
         self._counters.count_readings(outcome.readings)
         if outcome.faults:
             self.quarantine.take(outcome.faults, time_s=self._clock.wall_s())
@@ -64,6 +64,10 @@ class Emitter:
                 label=alarm.verdict.label,
                 id=alarm.verdict.id,
             )
+        if outcome.verdicts:
+            # What is written to the socket outlives a kill of this process; the commit that follows
+            # must not get ahead of it, or a kill between the two would swallow the verdict.
+            self._output.flush()
 
     def revise(self, revision: Revision, *, given: Verdict | None) -> None:
         """Publishes a revision; `given` is the verdict that it revises, if it is still known."""

@@ -254,6 +254,11 @@ class Connection:
             self._write_due = True
             self._loop.call_soon(self._writable)
 
+    def flush(self) -> None:
+        """Writes what was handed over, as far as the socket takes it now."""
+        if self._write_due:
+            self._writable()
+
     def _writable(self) -> None:
         if self._sock is None or self._loop is None:
             self._write_due = False

@@ -126,6 +126,10 @@ class BrokerSession:
         else:
             self._published += 1
 
+    def flush(self) -> None:
+        """Writes what was handed over to the broker's socket, as far as it takes it now."""
+        self._connection.flush()
+
     def stop(self) -> None:
         """Takes in nothing more; what has arrived can still be taken and acknowledged.
 

@@ -70,6 +70,11 @@ class MqttOutput:
         payload = encode_health(report, time_s=time_s)
         self._send(health_topic(self._prefix), payload, retain=True)
 
+    def flush(self) -> None:
+        """Writes what was said to the brokers' sockets, as far as they take it now."""
+        for publisher in self._publishers:
+            publisher.flush()
+
     def _send(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
         for publisher in self._publishers:
             publisher.publish(topic, payload, qos=qos, retain=retain)

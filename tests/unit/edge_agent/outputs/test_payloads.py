@@ -21,9 +21,13 @@ class Published:
 
     def __init__(self) -> None:
         self.messages: list[tuple[str, bytes, int, bool]] = []
+        self.flushed = 0
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
         self.messages.append((topic, payload, qos, retain))
+
+    def flush(self) -> None:
+        self.flushed = len(self.messages)
 
 
 def test_the_examples_of_the_reference_are_what_is_sent():
@@ -105,3 +109,11 @@ def test_only_changes_are_published_when_asked_so():
         "normal",
         "normal",
     ]
+
+
+def test_flushing_the_output_flushes_every_publisher():
+    first, second = Published(), Published()
+    output = MqttOutput([first, second], prefix="site/")
+    output.verdict(examples.VERDICT)
+    output.flush()
+    assert (first.flushed, second.flushed) == (1, 1)
