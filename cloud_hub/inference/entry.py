@@ -15,9 +15,10 @@ from cloud_hub.inference.backend import F32, Backend
 from cloud_hub.inference.backends.onnx import OnnxBackend
 from cloud_hub.inference.batcher import Batcher
 from cloud_hub.inference.cost import CostModel
-from cloud_hub.inference.packages import Package, read_package
+from cloud_hub.inference.packages import read_package
 from cloud_hub.settings import InferenceSettings
 from contract.golden import golden_problems
+from contract.package import Package
 from contract.scoring import Judgement, judge
 
 WARM_RUNS: Final = 3

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from contract.features import compile_features, inside_envelope
 from contract.golden import golden_problems
+from contract.package import Package
 from contract.scoring import judge
 from edge_agent.errors import ConfigurationError, ModelError
 from edge_agent.inference.onnx import OnnxModel
-from edge_agent.inference.package import Package
 from edge_agent.types import F32, F64
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from cloud_hub.inference.packages import Package
 from contract.calibration import Quantiles, Temperature
 from contract.features import FeatureSpec, Values, compile_features, feature_digest
 from contract.golden import GoldenVectors, encode_golden
@@ -26,6 +25,7 @@ from contract.manifest import (
     encode_manifest,
     manifest_digest,
 )
+from contract.package import Package
 
 SPEC = FeatureSpec(channels=("a", "b"), window=2, hop=1, steps=(Values(),))
 FEATURES = 4
