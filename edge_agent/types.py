@@ -58,6 +58,8 @@ class MessageBatch:
     retained: list[bool]
     arrivals_s: F64
     arrivals_ns: I64
+    new_session: bool = False
+    """Whether the broker knew nothing of the session when these came: its packet ids begin anew."""
 
     def __len__(self) -> int:
         """The number of messages."""

@@ -24,8 +24,7 @@ error too. Passwords and tokens are better there than in the file; they never re
 
 _EDGE = """
 Default: `/etc/skerry/edge-agent.toml`; another with `--config FILE`. `[device]` with a name and at least one
-`[[stream]]` are needed, all else has defaults. Relative paths of model packages are relative to the file, all
-other relative paths to the folder in which the agent is started. `[broker]` may be written several times as
+`[[stream]]` are needed, all else has defaults. Relative paths are relative to the file. `[broker]` may be written several times as
 `[[broker]]`: the agent reads them all and publishes to them all.
 """
 

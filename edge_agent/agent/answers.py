@@ -29,8 +29,12 @@ def read_answer(ask: Ask, reply: Reply) -> InferAnswer | Reason:
     count = len(ask.verdicts)
     if not len(answer.labels) == len(answer.scores) == len(answer.confidences) == count:
         return Reason.HUB_REFUSED
-    if not all(math.isfinite(number) for number in (*answer.scores, *answer.confidences)):
+    if not all(math.isfinite(score) for score in answer.scores):
         return Reason.HUB_REFUSED
+    if not all(0.0 <= confidence <= 1.0 for confidence in answer.confidences):
+        return Reason.HUB_REFUSED
+    if not set(answer.labels) <= set(ask.labels):
+        return Reason.HUB_REFUSED  # another model's words: nobody here knows what they mean
     return answer
 
 

@@ -115,7 +115,7 @@ class Ingest:
         )
         rows = tuple(outcome.rows)
         self._counters.count_escalated(sum(row.kind is RowClass.ESCALATION for row in rows))
-        if rows or pending:
+        if rows or pending or batch.new_session:
             due = self._store.checkpoint_due()
             self._submit(
                 Commit(

@@ -302,14 +302,14 @@ async def run_agent(settings: Settings, *, config: Path) -> None:
         log.info(Event.MODEL_LOADED, model=scorer.family, release=scorer.release)
     try:
         settings.data_dir.mkdir(parents=True, exist_ok=True)
+        outbox = await Outbox.open(
+            settings.data_dir / "outbox", settings=settings.outbox, clock=SystemClock()
+        )
     except OSError as error:
         raise ConfigurationError(
-            f"device.data_dir: cannot make {settings.data_dir}: {error.strerror}; "
+            f"device.data_dir: cannot write in {settings.data_dir}: {error.strerror}; "
             "choose a folder that this user may write"
         ) from error
-    outbox = await Outbox.open(
-        settings.data_dir / "outbox", settings=settings.outbox, clock=SystemClock()
-    )
     try:
         recovery = await outbox.recover()
         past = await asyncio.to_thread(read_subscriptions, settings.data_dir)

@@ -51,6 +51,7 @@ class Connection:
     ) -> None:
         self.options = options
         self.number = 0
+        self.session_present = False
         self.connected = False
         self.why = "not connected yet"
         self.refused_filters: list[str] = []
@@ -184,6 +185,7 @@ class Connection:
 
     def _accepted(self, session_present: bool) -> None:  # noqa: FBT001 - paho's flag, handed on
         self.number += 1
+        self.session_present = session_present
         self.connected = True
         self.why = ""
         self._accepted_s = time.monotonic()

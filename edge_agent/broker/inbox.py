@@ -23,6 +23,7 @@ class _Columns:
     connection: int
     wall_s: float
     mono_ns: int
+    new_session: bool
     count: int = 0
     payload_bytes: int = 0
     topics: list[str | None] = field(default_factory=list)
@@ -50,6 +51,7 @@ class Inbox:
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._connection = 0
+        self._new_session = False
         self._full_chunks: deque[_Columns] = deque()
         self._filling: _Columns | None = None
         self.messages = 0
@@ -65,10 +67,11 @@ class Inbox:
         """Whether reading may go on after it stopped: at most half of the bounds are used."""
         return 2 * self.messages <= self._max_messages and 2 * self.payload_bytes <= self._max_bytes
 
-    def begin_connection(self, connection: int) -> None:
-        """What is appended from now on came on this connection."""
+    def begin_connection(self, connection: int, *, new_session: bool = False) -> None:
+        """What is appended from now on came on this connection, perhaps of a session begun anew."""
         self._connection = connection
         self._close_chunk()
+        self._new_session = new_session
 
     def append(
         self,
@@ -85,7 +88,10 @@ class Inbox:
         now_ns = self._clock.mono_ns()
         chunk = self._filling
         if chunk is None:
-            chunk = self._filling = _Columns(self._connection, self._clock.wall_s(), now_ns)
+            chunk = self._filling = _Columns(
+                self._connection, self._clock.wall_s(), now_ns, self._new_session
+            )
+            self._new_session = False
         chunk.topics.append(topic)
         chunk.payloads.append(payload)
         chunk.qos.append(qos)
@@ -126,6 +132,7 @@ class Inbox:
             retained=chunk.retained,
             arrivals_s=arrivals_s,
             arrivals_ns=arrivals_ns,
+            new_session=chunk.new_session,
             connection=chunk.connection,
             receipts=chunk.receipts,
         )

@@ -200,7 +200,9 @@ class BrokerSession:
     def _on_connected(self) -> None:
         self._since_s = time.monotonic()
         self._drop_told = False
-        self._inbox.begin_connection(self._connection.number)
+        self._inbox.begin_connection(
+            self._connection.number, new_session=not self._connection.session_present
+        )
         self._receipts.begin_connection()
         if self._inbox.full:
             self._connection.pause_reading()

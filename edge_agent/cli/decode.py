@@ -39,8 +39,8 @@ def add_parser(commands: Any) -> None:
         help="show the readings that a payload becomes, or why not",
         description="Reads one payload from standard input and shows the readings it becomes.",
     )
-    add_config(parser)
-    parser.set_defaults(config=None, run=run)
+    add_config(parser, default=None)
+    parser.set_defaults(run=run)
     parser.add_argument("--topic", required=True, help="topic that the payload came on")
     parser.add_argument(
         "--profile",

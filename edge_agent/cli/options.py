@@ -8,14 +8,15 @@ from pathlib import Path
 from edge_agent.settings import DEFAULT_FILE
 
 
-def add_config(parser: argparse.ArgumentParser) -> None:
+def add_config(parser: argparse.ArgumentParser, *, default: Path | None = DEFAULT_FILE) -> None:
     """`--config FILE`."""
+    told = "" if default is None else f" (default {default})"
     parser.add_argument(
         "--config",
         type=Path,
-        default=DEFAULT_FILE,
+        default=default,
         metavar="FILE",
-        help=f"configuration (default {DEFAULT_FILE})",
+        help=f"configuration{told}",
     )
 
 

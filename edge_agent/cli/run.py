@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 from typing import Any
 
 from edge_agent.agent.lifetime import run_agent
@@ -30,6 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs until SIGTERM; exit code 0 after an orderly end."""
     settings = load_settings(args.config)
     configure_logging(settings.device.log_level, args.log_format)
+    os.umask(0o077)  # what sensors said is nobody else's business
     gc.freeze()  # what was imported lives for ever: later collections need not look at it
     asyncio.run(run_agent(settings, config=args.config))
     return 0

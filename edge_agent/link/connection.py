@@ -7,6 +7,7 @@ with LinkDown, so that the device answers locally without delay.
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -45,6 +46,7 @@ _MAX_OUTGOING: Final = 256
 _RTT_WEIGHT: Final = 0.2
 _NO_RESPONDERS: Final = "503"
 _FRAME_BYTES: Final = 16
+_MOST_HEADER_MS: Final = 60_000.0
 _EVENT_OF: Final = {
     Health.ONLINE: Event.HUB_ONLINE,
     Health.DEGRADED: Event.HUB_DEGRADED,
@@ -312,10 +314,12 @@ def _reply_of(message: Msg) -> Reply:
 
 
 def _number(headers: dict[str, str], name: str) -> float:
+    """A number of milliseconds in a header: finite, from 0 to a minute; else 0."""
     try:
-        return max(float(headers.get(name, 0)), 0.0)
+        value = float(headers.get(name, 0))
     except ValueError:
         return 0.0
+    return min(max(value, 0.0), _MOST_HEADER_MS) if math.isfinite(value) else 0.0
 
 
 def _nothing() -> None:

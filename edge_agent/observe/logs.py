@@ -12,7 +12,8 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, MutableMapping
-from typing import Any, Literal, cast
+from contextlib import suppress
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
@@ -50,9 +51,27 @@ def configure_logging(level: Level = "info", fmt: Literal["json", "console"] = "
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(_level_number(level)),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", Unbreakable(sys.stderr))),
         cache_logger_on_first_use=False,
     )
+
+
+class Unbreakable:
+    """Writes to a stream, and goes on when its reader has gone: a lost log must not end the agent."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes, or drops the text when nobody can read it."""
+        with suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        """Hands on what was written, if somebody still reads."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
 
 
 class Repeats:

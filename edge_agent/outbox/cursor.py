@@ -11,6 +11,21 @@ from edge_agent.outbox.packing import Message
 MAX_REPAIRS = 256
 
 
+_MOST_NUMBER = 2**53
+_MOST_AHEAD = 100_000
+
+
+def plausible(watermark: Watermark, *, next_seq: int) -> bool:
+    """Whether a hub in its right mind could say this of a lane whose next number is `next_seq`.
+
+    It may be a little ahead: the file may have lost its tail in a power cut. Far ahead, negative, or
+    inverted is nonsense, and what it says must not be stored.
+    """
+    if not 0 <= watermark.applied <= min(next_seq + _MOST_AHEAD, _MOST_NUMBER):
+        return False
+    return all(0 < first <= last <= _MOST_NUMBER for first, last in watermark.missing)
+
+
 class Cursor:
     """One lane. `position`: the last number read; `sent`: all up to it was acknowledged.
 

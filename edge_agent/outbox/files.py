@@ -13,6 +13,7 @@ from contract.status import Lane
 from edge_agent.errors import StoreError
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
+from edge_agent.outbox.cursor import plausible
 from edge_agent.outbox.database import StoreCorrupt, discard, put_in_place, set_aside
 from edge_agent.outbox.head import Head
 from edge_agent.outbox.salvage import Remains, salvage
@@ -93,6 +94,13 @@ class Files:
             spool = Spool.open(path, quota_bytes=self.quota_bytes, new_epoch=epoch)
         self._spool = spool
         known, marks = self.state.marks()
+        if known and known != spool.head.epoch and self.set_aside_count == 0:
+            _log.error(
+                Event.OUTBOX_RECOVERED,
+                why="the spool is gone or was replaced: what it held beyond the hub's is lost",
+                epoch_before=known,
+                handed={str(lane): handed for lane, (handed, _) in marks.items()},
+            )
         if known == spool.head.epoch:
             spool.skip_handed({lane: marks.get(lane, (0, 0))[0] for lane in Lane})
         if known == spool.head.epoch:
@@ -175,6 +183,9 @@ class Files:
         """Notes what the hub's database holds; see Spool.apply."""
         if watermark.epoch != self.spool.head.epoch:
             _log.info(Event.OUTBOX_WATERMARK_IGNORED, lane=lane, epoch=watermark.epoch)
+            return
+        if not plausible(watermark, next_seq=self.spool.head.lanes[lane].next_seq):
+            _log.warning(Event.OUTBOX_WATERMARK_IGNORED, lane=lane, applied=watermark.applied)
             return
         self.spool.apply(lane, watermark, self._moment())
         applied = self.spool.head.lanes[lane].applied

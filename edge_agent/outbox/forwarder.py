@@ -21,7 +21,7 @@ from edge_agent.errors import LinkDown, LinkError, LinkTimeout, NoResponders, Re
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.bucket import TokenBucket
-from edge_agent.outbox.cursor import Cursor
+from edge_agent.outbox.cursor import Cursor, plausible
 from edge_agent.outbox.packing import READ_BYTES, READ_ROWS, Message, Sender, pack, run_of
 from edge_agent.settings import HubSettings
 from edge_agent.types import HubLink, Marks, StoredRow
@@ -98,6 +98,9 @@ class Forwarder:
         for lane in Lane:
             watermark, report = watermarks.get(lane.value), reported.get(lane.value)
             if watermark is None or watermark.epoch != epoch:
+                continue
+            if not plausible(watermark, next_seq=self._marks.state().lanes[lane].next_seq):
+                _log.warning(Event.OUTBOX_WATERMARK_IGNORED, lane=lane, applied=watermark.applied)
                 continue
             await self._marks.apply(lane, watermark)
             cursor = self._cursor(lane)

@@ -53,6 +53,8 @@ _GROUP_BYTES: Final = 512 * 1024
 _GROUP_SHARE: Final = 32  # of the quota is a group at most: the log that it goes through counts too
 _QUEUE_BYTES: Final = 2 * 1024 * 1024
 _MAX_OPERATIONS: Final = 256
+_BESIDES: Final = 1024
+"""Commits beyond the limit that `ready` keeps: verdicts that had waited for the hub cannot wait again."""
 _RETRY_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 _FULL_RETRY_S: Final = 0.5
 _EXPIRE_EVERY_S: Final = 60.0
@@ -152,7 +154,7 @@ class Outbox:
         """
         if self._closing or (self._owner is not None and self._owner.done()):
             raise StoreError("the outbox is closed")
-        if len(self._queue) >= 2 * self._max_commits:
+        if len(self._queue) >= 2 * self._max_commits + _BESIDES:
             raise StoreError("too many commits are queued: await ready() before submit()")
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         size = size_of(commit)

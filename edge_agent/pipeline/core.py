@@ -199,6 +199,7 @@ class Pipeline:
                         family=judge.scorer.family,
                         release=judge.scorer.release,
                         feature_digest=judge.scorer.manifest.feature_digest,
+                        labels=judge.scorer.labels,
                         features=judged.features[[row for _, row, _ in part]],
                         verdicts=[verdict for verdict, _, _ in part],
                         deadlines_ns=[deadline for _, _, deadline in part],

@@ -23,6 +23,7 @@ class Ask:
     family: str
     release: int
     feature_digest: str
+    labels: tuple[str, ...]
     features: F32
     verdicts: list[Verdict]
     deadlines_ns: list[int]

@@ -6,6 +6,9 @@ with the same id and the same content is the same message.
 nats-server may also repeat a message whose acknowledgement it has read, after a lost connection, and
 then gives it a new id. A repeat under an unknown id whose content is known is a *suspect*: it may be
 that, or another message that happens to say the same. Only its time can tell (`pipeline/intake.py`).
+
+What is known ages: an id that was taken half the id space ago belongs to another message by now, and a
+session that the broker began anew knows none of the old ids.
 """
 
 from __future__ import annotations
@@ -16,6 +19,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from edge_agent.types import MessageBatch, Packets
+
+KEPT_IDS = 32_768
+"""Ids known of a session: more than any broker has in flight, half of those there are."""
+ANEW = 0
+"""No message has this packet id: among stored ids it says that the session began anew there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +49,21 @@ class Redelivery:
     def restore(self, packets: tuple[Packets, ...]) -> None:
         """Takes in what was stored, oldest first."""
         for each in packets:
-            known = self._known.setdefault(each.session, {})
-            known.update(zip(each.mids.tolist(), each.hashes.tolist(), strict=True))
+            for mid, digest in zip(each.mids.tolist(), each.hashes.tolist(), strict=True):
+                if mid == ANEW:
+                    self._known.pop(each.session, None)
+                else:
+                    _note(self._known.setdefault(each.session, {}), mid, digest)
 
     def sift(self, batch: MessageBatch) -> Sifted:
-        """Drops repeats and remembers the rest; at most 65,535 ids a session are ever known."""
-        known = self._known.setdefault(batch.session, {})
+        """Drops repeats and remembers the rest; at most `KEPT_IDS` ids a session are ever known."""
         mids: list[int] = []
         hashes: list[int] = []
+        if batch.new_session:
+            self._known.pop(batch.session, None)
+            mids.append(ANEW)
+            hashes.append(0)
+        known = self._known.setdefault(batch.session, {})
         repeats: list[int] = []
         suspects: list[int] = []
         contents: set[int] | None = None
@@ -67,7 +82,7 @@ class Redelivery:
                     suspects.append(index - len(repeats))
             if contents is not None:
                 contents.add(digest)
-            known[mid] = digest
+            _note(known, mid, digest)
             mids.append(mid)
             hashes.append(digest)
         packets = None
@@ -76,6 +91,14 @@ class Redelivery:
                 batch.session, np.array(mids, dtype=np.uint16), np.array(hashes, dtype=np.uint64)
             )
         return Sifted(_without(batch, repeats), packets, len(repeats), frozenset(suspects))
+
+
+def _note(known: dict[int, int], mid: int, digest: int) -> None:
+    """Remembers an id as the newest; the oldest beyond `KEPT_IDS` is forgotten."""
+    known.pop(mid, None)
+    known[mid] = digest
+    if len(known) > KEPT_IDS:
+        del known[next(iter(known))]
 
 
 def _digest(topic: str | None, payload: bytes) -> int:

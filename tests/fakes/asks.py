@@ -39,6 +39,7 @@ def ask_of(*numbers: int, wait_s: float = 0.03) -> Ask:
         family="tiny",
         release=7,
         feature_digest="d" * 64,
+        labels=("a", "b", "hub"),
         features=np.array([[n, n] for n in numbers], dtype=np.float32),
         verdicts=[local_verdict(n) for n in numbers],
         deadlines_ns=[time.monotonic_ns() + round(wait_s * 1e9)] * len(numbers),

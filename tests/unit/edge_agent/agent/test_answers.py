@@ -41,6 +41,8 @@ def test_every_status_but_ok_has_its_reason(status, reason):
         InferAnswer("tiny", 9, ("a", "b"), (0.1, 0.2), (0.8,)),
         InferAnswer("tiny", 9, ("a", "b"), (0.1, float("inf")), (0.8, 0.9)),
         InferAnswer("tiny", 9, ("a", "b"), (0.1, 0.2), (float("nan"), 0.9)),
+        InferAnswer("tiny", 9, ("a", "b"), (0.1, 0.2), (57.0, 0.9)),
+        InferAnswer("tiny", 9, ("a", "</script>"), (0.1, 0.2), (0.8, 0.9)),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused(answer):

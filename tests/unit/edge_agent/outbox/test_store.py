@@ -119,7 +119,7 @@ async def test_ready_waits_while_too_many_commits_are_queued(open_outbox):
 
 async def test_submitting_without_waiting_is_refused_in_the_end(open_outbox):
     outbox = await open_outbox(max_queue_commits=2)
-    futures = [outbox.submit(Commit(rows=(raw(),))) for _ in range(4)]
+    futures = [outbox.submit(Commit(rows=(raw(),))) for _ in range(4 + 1024)]
     with pytest.raises(StoreError, match="ready"):
         outbox.submit(Commit(rows=(raw(),)))
     await asyncio.gather(*futures)

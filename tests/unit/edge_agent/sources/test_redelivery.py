@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from edge_agent.sources.redelivery import Redelivery
+from edge_agent.sources.redelivery import KEPT_IDS, Redelivery
+from edge_agent.types import MessageBatch
 from tests.fakes.batches import message_batch
 
 ITEMS = [("a/1", {"flow": 1}), ("a/2", {"flow": 2}), ("a/1", {"flow": 3})]
@@ -109,13 +110,51 @@ def test_a_topic_that_is_no_text_is_told_apart_by_its_payload():
     assert known.sift(message_batch([(None, b"x")], dup=True)).repeated == 1
 
 
-def test_no_more_ids_are_kept_than_mqtt_has():
+def test_the_ids_that_are_kept_are_bounded():
     known = Redelivery()
     for start in range(1, 200_001, 20_000):
         batch = message_batch([("a", b"%d" % n) for n in range(start, start + 20_000)])
         known.sift(replace(batch, mids=[(start + n) % 65535 + 1 for n in range(20_000)]))
-    assert len(known._known["twin"]) == 65535
+    assert len(known._known["twin"]) == KEPT_IDS
     packets = known.sift(replace(message_batch([("a", b"x")]), mids=[65535])).packets
     assert packets is not None
     assert packets.mids.dtype == np.uint16
     assert packets.mids.tolist() == [65535]
+
+
+def _one(mid: int, *, dup: bool, payload: bytes = b"21.5", new_session: bool = False):
+    return MessageBatch(
+        session="s",
+        topics=["a"],
+        payloads=[payload],
+        qos=[1],
+        mids=[mid],
+        dup=[dup],
+        retained=[False],
+        arrivals_s=np.zeros(1),
+        arrivals_ns=np.zeros(1, dtype=np.int64),
+        new_session=new_session,
+    )
+
+
+def test_an_id_of_half_the_id_space_ago_is_another_message():
+    """Its first delivery died with the agent; the sensor always says the same."""
+    redelivery = Redelivery()
+    redelivery.sift(_one(7, dup=False))
+    for mid in range(100, 100 + KEPT_IDS):
+        redelivery.sift(_one(mid, dup=False, payload=b"%d" % mid))
+    sifted = redelivery.sift(_one(7, dup=True))
+    assert (sifted.repeated, len(sifted.fresh)) == (0, 1)
+
+
+def test_a_session_that_began_anew_knows_no_old_id_also_after_a_restart():
+    stored = []
+    redelivery = Redelivery()
+    stored.append(redelivery.sift(_one(1, dup=False)).packets)
+    anew = redelivery.sift(_one(2, dup=False, payload=b"x", new_session=True))
+    stored.append(anew.packets)
+    assert redelivery.sift(_one(1, dup=True)).repeated == 0
+    restarted = Redelivery()
+    restarted.restore(tuple(stored))
+    assert restarted.sift(_one(1, dup=True)).repeated == 0
+    assert restarted.sift(_one(2, dup=True, payload=b"x")).repeated == 1
