@@ -31,6 +31,7 @@ DEFAULT_FILE = Path("/etc/skerry/edge-agent.toml")
 
 ChannelName = Annotated[str, Field(min_length=1, max_length=64)]
 Name = Annotated[str, Field(pattern=f"^{NAME_PATTERN}$")]
+NatsUrl = Annotated[str, Field(pattern=r"^(nats|tls|ws|wss)://[^\s]+$")]
 
 
 class _Table(BaseModel):
@@ -83,7 +84,7 @@ class BrokerSettings(_Table):
 class HubSettings(_Table):
     """`[hub]`: the NATS server of the hub; leave it out and the device works alone."""
 
-    url: str | list[str] | None = Field(
+    url: NatsUrl | list[NatsUrl] | None = Field(
         default=None, description="nats://HOST:PORT, or a list; absent: the device works alone."
     )
     user: str | None = Field(default=None, description="User at the server.")
@@ -362,8 +363,7 @@ def load_settings(path: Path) -> Settings:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"cannot read the configuration {path}: {error}. "
-            f"Name another file with --config, or create this one."
+            f"cannot read the configuration {path}: {error}. Create it, or name another with --config."
         ) from error
     try:
         tables: dict[str, Any] = tomllib.loads(text)
