@@ -39,6 +39,12 @@ _PREFIXES = ("EDGE_AGENT_", "CLOUD_HUB_")
 def main() -> int:
     """Runs the demo and returns its exit code."""
     options = _options()
+    try:
+        # A report that is there after the run is this run's own.
+        options.report.unlink(missing_ok=True)
+    except OSError as reason:
+        print(f"the old report cannot be removed: {reason}", file=sys.stderr)
+        return 2
     for name in [name for name in os.environ if name.startswith(_PREFIXES)]:
         del os.environ[name]  # the demo's devices are configured by their files alone
     view = make_view()

@@ -72,8 +72,7 @@ class Play:
         for sensor in self.sensors:
             await sensor.finished()
         view.note("the sensors have sent everything")
-        drained_s = await self._drain()
-        view.note(f"all of it is stored, {drained_s:.1f} s after the last reading")
+        view.note(await self._drain())
         view.act("Act 5", "the ledgers of sensors, broker and hub are compared")
         acknowledged = await asyncio.to_thread(self._acknowledged)
         ledger = await asyncio.to_thread(self._compare, acknowledged)
@@ -99,8 +98,8 @@ class Play:
         self._back_s = time.monotonic()
         return Outage(cut_s=cut_s, killed_s=killed_s, back_s=self._back_s)
 
-    async def _drain(self) -> float:
-        """Waits until all is stored and every queued window has its revision; returns how long."""
+    async def _drain(self) -> str:
+        """Waits until all is stored and every queued window has its revision; tells what came of it."""
         began_s = now_s = time.monotonic()
         wanted = sum(sensor.sent for sensor in self.sensors)
         while self._snapshot.stored < wanted or self._bystander.unrevised:
@@ -108,7 +107,8 @@ class Play:
                 break  # the ledgers will say what is missing
             await asyncio.sleep(0.1)
             now_s = time.monotonic()
-        return now_s - began_s
+        stored = await asyncio.to_thread(count_stored, self._site.database)
+        return drained(stored, wanted, self._bystander.unrevised, seconds=now_s - began_s)
 
     async def _until(self, share: float) -> None:
         due_s = self._began_s + share * self._load.play_s
@@ -120,6 +120,8 @@ class Play:
         asked_s = 0.0
         while True:
             self._site.check()
+            for sensor in self.sensors:
+                sensor.check()
             now_s = time.monotonic()
             if now_s - asked_s >= _ASK_EVERY_S:
                 asked_s = now_s
@@ -196,6 +198,16 @@ class Play:
             seconds=seconds,
             reconnected_s=dict(self._reconnected),
         )
+
+
+def drained(stored: int, sent: int, unrevised: int, *, seconds: float) -> str:
+    """What is stored when the waiting for the backlog is over, in words."""
+    if stored >= sent and not unrevised:
+        return f"all of it is stored, {seconds:.1f} s after the last reading"
+    return (
+        f"time is over: {seconds:.1f} s after the last reading {stored:,} of {sent:,} are stored, "
+        f"{unrevised:,} queued windows have no revision"
+    )
 
 
 def _due(device: Device, acknowledged: list[Key]) -> int:

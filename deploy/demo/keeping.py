@@ -22,6 +22,7 @@ async def keep_running(site: Site, load: Load, stack: AsyncExitStack) -> None:
     await asyncio.to_thread(print, "\n".join(advice(site)), file=sys.stdout, flush=True)
     while True:
         site.check()
+        sensor.check()
         await asyncio.sleep(_CHECK_S)
 
 

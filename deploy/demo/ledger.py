@@ -7,7 +7,7 @@ of one stream with the same time, so a key that is stored twice is a duplicate.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 Key = tuple[str, str, int]
@@ -16,7 +16,11 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All counts are readings. `lost` = acknowledged − stored − declared gaps, never below zero."""
+    """All counts are readings.
+
+    `lost` = acknowledged − stored − declared gaps of each device, never below zero, summed over all:
+    what one device has declared excuses no loss of another.
+    """
 
     sent: int
     acknowledged: int
@@ -34,20 +38,26 @@ def reading_key(device: str, stream: str, time_s: float) -> Key:
 
 
 def compare(
-    *, sent: int, acknowledged: Iterable[Key], stored: Iterable[Key], declared_gaps: int
+    *,
+    sent: int,
+    acknowledged: Iterable[Key],
+    stored: Iterable[Key],
+    declared_gaps: Mapping[str, int],
 ) -> Ledger:
-    """The three ledgers side by side."""
+    """The three ledgers side by side; `declared_gaps` are readings by device."""
     promised = set(acknowledged)
     counts = Counter(stored)
-    missing = len(promised - counts.keys())
+    missing = Counter(device for device, _, _ in promised - counts.keys())
     unacknowledged = max(0, sent - len(promised))
     unknown = len(counts.keys() - promised)
     return Ledger(
         sent=sent,
         acknowledged=len(promised),
         stored=len(counts),
-        declared_gaps=declared_gaps,
-        lost=max(0, missing - declared_gaps),
+        declared_gaps=sum(declared_gaps.values()),
+        lost=sum(
+            max(0, readings - declared_gaps.get(device, 0)) for device, readings in missing.items()
+        ),
         duplicate=counts.total() - len(counts),
         # What was sent and not acknowledged may have arrived all the same.
         phantom=max(0, unknown - unacknowledged),

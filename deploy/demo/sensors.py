@@ -69,12 +69,20 @@ class Sensor:
         """Whether it still publishes."""
         return self._process is not None and self._process.returncode is None
 
+    def check(self) -> None:
+        """Raises DemoError when it has ended with a failure."""
+        code = None if self._process is None else self._process.returncode
+        if code:  # negative: ended by a signal
+            raise DemoError(
+                f"the sensors of {self.device.name} failed with exit code {code}; "
+                f"their log: {self.log_path}"
+            )
+
     async def finished(self) -> None:
         """Returns once everything was sent and acknowledged; raises DemoError when it was not."""
         assert self._process is not None
         out, _ = await self._process.communicate()
-        if self._process.returncode != 0:
-            raise DemoError(f"the sensors of {self.device.name} failed; their log: {self.log_path}")
+        self.check()
         self.sent = int(msgspec.json.decode(out, type=dict[str, Any])["sent"])
 
     async def stop(self) -> None:

@@ -35,13 +35,13 @@ def stored_readings(database: Path) -> Iterator[Key]:
                 yield reading_key(device, stream, time_s)
 
 
-def declared_gaps(database: Path) -> int:
-    """Readings that devices have declared as given up."""
+def declared_gaps(database: Path) -> dict[str, int]:
+    """Readings that each device has declared as given up; only devices that declared some."""
     with closing(_open(database)) as connection:
-        row = connection.execute(
-            "SELECT total(readings) FROM gaps WHERE gap_lane = 'tel'"
-        ).fetchone()
-    return int(row[0])
+        rows = connection.execute(
+            "SELECT device, total(readings) FROM gaps WHERE gap_lane = 'tel' GROUP BY device"
+        ).fetchall()
+    return {device: int(readings) for device, readings in rows}
 
 
 def _open(database: Path) -> sqlite3.Connection:

@@ -81,6 +81,7 @@ def test_a_late_verdict_is_missed_by_either_clock(clock):
         (good_run(seconds=91.0), "within 90 s"),
         (good_run(ledger=Ledger(100, 99, 100, 0, 0, 0, 0)), "acknowledged every reading"),
         (good_run(ledger=Ledger(100, 100, 99, 0, 1, 0, 0)), "was lost"),
+        (good_run(ledger=Ledger(100, 100, 98, 2, 0, 0, 0)), "gave up"),
         (good_run(ledger=Ledger(100, 100, 100, 0, 0, 1, 0)), "stored twice"),
         (good_run(ledger=Ledger(100, 100, 101, 0, 0, 0, 1)), "no sensor sent"),
         (run_with(2001, label="standing"), "motions were recognised"),
