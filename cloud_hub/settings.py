@@ -153,7 +153,7 @@ class IngestSettings(_Table):
         default=10.0, ge=1, le=600, description="After this the server sends again."
     )
     max_dead_letters: int = Field(
-        default=10000, ge=0, description="Bodies of bad messages that are kept."
+        default=10000, ge=0, description="Bad messages and rows that are kept; the oldest go first."
     )
 
 

@@ -37,6 +37,8 @@ MAX_REVISIONS: Final = 512
 MAX_WAITING: Final = 4096
 WORKERS: Final = 4
 ETAG_DIGITS: Final = 16
+MAX_NUMBER: Final = 2**62
+"""Every number of a report is below it, so that sums of two fit any database."""
 
 log = structlog.get_logger()
 
@@ -108,6 +110,7 @@ class StateDesk:
             try:
                 plain = expand(message.body, message.headers.get(subjects.ENCODING, ""))
                 report = decode(plain, StateReport)
+                _check_numbers(report)
             except EncodingError as error:
                 log.warning("state_unreadable", key=message.device, error=str(error))
                 self._reply(message, Status.BAD_INPUT, StateAnswer(etag=""))
@@ -117,6 +120,10 @@ class StateDesk:
                 answer = await self.answer(message.device, report)
             except StoreError as error:
                 log.warning("state_store_failed", error=str(error))
+                self._reply(message, Status.INTERNAL, StateAnswer(etag=""))
+                continue
+            except Exception as error:  # noqa: BLE001 - one bad request must not end the others'
+                log.warning("state_failed", key=message.device, error=repr(error))
                 self._reply(message, Status.INTERNAL, StateAnswer(etag=""))
                 continue
             self._reply(message, Status.OK, answer)
@@ -168,6 +175,16 @@ def _lane_keys(device: str, lanes: dict[str, LaneReport]) -> dict[str, LaneKey]:
     """The lanes of a report that exist, by name."""
     known = {lane.value for lane in Lane}
     return {name: (device, report.epoch, name) for name, report in lanes.items() if name in known}
+
+
+def _check_numbers(report: StateReport) -> None:
+    """Raises EncodingError for a number that nobody can have counted to."""
+    numbers = [report.streams, report.readings, report.verdicts, report.revised_to]
+    for lane in report.lanes.values():
+        numbers += (lane.next_seq, lane.sent, lane.first_kept)
+    numbers += (model.release for model in report.models)
+    if not all(0 <= number < MAX_NUMBER for number in numbers):
+        raise EncodingError("a number of the report is below 0, or 2^62 or more")
 
 
 def _watermark(key: LaneKey, marks: Marks, pending: int) -> Watermark:

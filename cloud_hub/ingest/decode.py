@@ -23,6 +23,8 @@ from contract.status import Lane
 from contract.subjects import Address
 
 MAX_SEQ: Final = 2**53
+MAX_ROWS: Final = 4096
+"""Rows in a message, at most; the forwarder of a device reads no more for one."""
 MAX_ROWS_IN_RANGE: Final = 1_000_000
 _RANGE = re.compile(r"(?P<first>[0-9]{1,16})-(?P<last>[0-9]{1,16})")
 
@@ -94,6 +96,8 @@ def _open(delivery: Delivery, address: Address, lane: Lane) -> _RowMessage:
         raise MessageError("the message id names another device, epoch or lane than the message")
     if not message.rows:
         raise MessageError("a message without rows")
+    if len(message.rows) > MAX_ROWS:
+        raise MessageError(f"{len(message.rows)} rows in a message; at most {MAX_ROWS}")
     return message
 
 

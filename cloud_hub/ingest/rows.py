@@ -27,6 +27,8 @@ from contract.subjects import is_name
 
 MAX_TEXT: Final = 256
 MAX_GAP_ROWS: Final = 10_000_000
+GAP_STRIDES: Final = frozenset({0, *(1 << power for power in range(21))})
+"""A device keeps none, or every 2nd, 4th, 8th … row; marks rely on strides that divide each other."""
 
 
 class RowError(ValueError):
@@ -193,6 +195,8 @@ def _add_gap(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) -> 
     gap = decode(body, Gap)
     if not 1 <= gap.first <= gap.last or gap.last - gap.first >= MAX_GAP_ROWS or gap.readings < 0:
         raise RowError("a gap covers rows first..last, at most ten million, and counts readings")
+    if gap.stride not in GAP_STRIDES:
+        raise RowError("a gap's stride is 0, or a power of two up to 2^20")
     batch.gaps.append(
         {
             **place.columns(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from cloud_hub.store.marks import Marks, Range, Stretch
@@ -70,7 +70,8 @@ async def apply_batch(
 ) -> Applied:
     """Stores the batch; applying it again, or parts of it in other company, changes nothing.
 
-    Duplicates are told by the watermarks, which change in this very transaction.
+    Duplicates are told by the watermarks, which change in this very transaction. Of more than
+    `max_dead_letters` the oldest go; of more in one batch the first are kept.
     """
     await insert_many(connection, telemetry, batch.telemetry)
     await insert_many(connection, events, batch.events)
@@ -110,12 +111,17 @@ async def touch_devices(
 async def _insert_dead_letters(connection: AsyncConnection, rows: list[Values], most: int) -> None:
     if not rows:
         return
-    kept = await connection.scalar(
-        select(func.count()).select_from(dead_letters).where(dead_letters.c.body.is_not(None))
+    await insert_many(connection, dead_letters, rows[:most])
+    kept = await connection.scalar(select(func.count()).select_from(dead_letters)) or 0
+    if kept <= most:
+        return
+    # A tenth more than needed goes, so that a flood does not search for the oldest in every commit.
+    oldest = (
+        select(dead_letters.c.digest)
+        .order_by(dead_letters.c.received_s, dead_letters.c.digest)
+        .limit(kept - most + most // 10)
     )
-    room = max(most - (kept or 0), 0)
-    rows = [row if index < room else {**row, "body": None} for index, row in enumerate(rows)]
-    await insert_many(connection, dead_letters, rows)
+    await connection.execute(delete(dead_letters).where(dead_letters.c.digest.in_(oldest)))
 
 
 async def _advance(connection: AsyncConnection, batch: Batch) -> Applied:

@@ -61,10 +61,12 @@ class Database:
         return database
 
     async def read(self, work: Work[T]) -> T:
-        """What `work` reads, in one transaction."""
+        """What `work` reads, in one transaction; raises StoreError, StoreRejected for impossible values."""
         try:
             async with self._engine.connect() as connection, connection.begin():
                 return await work(connection)
+        except (DataError, OverflowError, UnicodeError) as error:
+            raise StoreRejected(f"the database refuses the values: {_first_line(error)}") from error
         except (SQLAlchemyError, OSError) as error:
             raise StoreError(f"the database cannot be read: {_first_line(error)}") from error
 

@@ -20,6 +20,7 @@ _HUB_SENTENCES = {
     "hub_started": "The hub serves; carries its roles and models.",
     "hub_stopping": "A signal asked the hub to end; it drains.",
     "hub_stopped": "The hub ended in order.",
+    "state_failed": "A device's state request could not be answered; it is told so, the others are not harmed.",
     "model_ready": "A model is loaded, proved on its golden vectors, and measured.",
     "model_failed": "A model failed on one row, which was answered with INTERNAL.",
     "drain_incomplete": "A task did not end within its limit and was cancelled.",

@@ -1,5 +1,6 @@
 """State answers: watermarks of the epoch that was asked for, revisions that fit, nothing said twice."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from cloud_hub.store.apply import apply_batch
 from cloud_hub.store.database import Database, writing
 from cloud_hub.store.fleet_queries import list_devices, show_device
 from cloud_hub.store.revising import answer_escalation
+from cloud_hub.types import Inbound
+from contract import subjects
 from contract.encoding import encode
 from contract.messages import HubLoad, LaneReport, Revision, StateReport
-from contract.status import Lane
+from contract.status import Lane, Status
 from tests.unit.cloud_hub.sample_rows import CLOCK, delivery, escalation_row, raw_row
 
 
@@ -26,9 +29,13 @@ class Surroundings:
         self.waiting: dict[Lane, int] = {}
         self.asked: list[Lane] = []
         self.posted: list[tuple[str, bytes]] = []
+        self.statuses: list[str] = []
+        self.broken = False
 
     async def pending(self, lane: Lane) -> int:
         self.asked.append(lane)
+        if self.broken:
+            raise RuntimeError("scripted")
         return self.waiting.get(lane, 0)
 
     def load(self) -> HubLoad:
@@ -36,6 +43,7 @@ class Surroundings:
 
     def post(self, subject: str, body: bytes, headers=None) -> None:
         self.posted.append((subject, body))
+        self.statuses.append((headers or {}).get(subjects.STATUS, ""))
 
 
 @pytest.fixture
@@ -167,3 +175,33 @@ async def test_reports_are_written_down(database, around):
     (found,) = await database.read(list_devices)
     assert found["last_seen_s"] == 200.0
     assert found["state"]["lanes"]["tel"]["sent"] == 2
+
+
+async def _statuses(desk: StateDesk, around: Surroundings, reports: list[StateReport]) -> list[str]:
+    running = asyncio.create_task(desk.run())
+    for report in reports:
+        before = len(around.statuses)
+        desk.on_request(Inbound("d1", "state", (), {}, encode(report), "reply", 0.0))
+        async with asyncio.timeout(10):
+            while len(around.statuses) == before and not running.done():
+                await asyncio.sleep(0.01)
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    return around.statuses
+
+
+async def test_impossible_numbers_are_bad_input_and_the_next_request_is_answered(desk, around):
+    lanes = {"tel": LaneReport("e1", 1, 0, 2**62)}
+    reports = [_report(revised_to=n) for n in (2**63, 2**62, -1)] * 2
+    reports += [StateReport("0.1.0", CLOCK, lanes), _report(revised_to=2**62 - 1)]
+    found = await _statuses(desk, around, reports)
+    assert found == [Status.BAD_INPUT] * 7 + [Status.OK]
+
+
+async def test_a_request_that_fails_in_an_unknown_way_ends_no_worker(desk, around):
+    around.broken = True
+    found = await _statuses(desk, around, [_report(5)] * 6)
+    around.broken = False
+    assert found == [Status.INTERNAL] * 6
+    assert (await _statuses(desk, around, [_report(5)]))[-1] == Status.OK

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import time
 
 import msgspec
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_hub.ingest.decode import decode_deliveries
+from cloud_hub.ingest.decode import MAX_ROWS, decode_deliveries
 from cloud_hub.store.apply import Batch
+from cloud_hub.store.marks import Marks
 from cloud_hub.types import Delivery
 from contract import subjects
 from contract.encoding import encode
@@ -160,3 +162,34 @@ def test_no_bytes_and_headers_raise(body, headers):
     batch = _decode(dataclasses.replace(good, body=body, headers=headers), good)
     assert len(batch.dead_letters) == 1
     assert batch.rows == {KEY: {1: 4}}
+
+
+def test_gaps_of_strides_that_no_device_uses_are_set_aside_and_the_rest_costs_no_time():
+    strides = (2, 3, 5, 7, 11, 13, 17, 19, 23)
+    rows = [
+        gap_row(20 * n + i + 1, Gap(Lane.TEL, i + 1, 9_999_999, by, 0, "quota"))
+        for n, by in enumerate(strides)
+        for i in range(20)
+    ]
+    started = time.thread_time()
+    batch = _decode(delivery(rows, Lane.EVT), lane=Lane.EVT)
+    marks = Marks().add(thinned=batch.thinned[KEY])
+    marks.missing(limit=64)
+    assert time.thread_time() - started < 0.2
+    assert len(batch.dead_letters) == 160
+    assert marks.applied == 1
+
+
+@pytest.mark.parametrize(("stride", "taken"), [(0, 1), (1, 1), (1 << 20, 1), (1 << 21, 0), (-2, 0)])
+def test_a_gap_has_a_stride_that_a_device_uses(stride, taken):
+    row = gap_row(1, Gap(Lane.TEL, 1, 9, stride, 0, "quota"))
+    assert len(_decode(delivery([row], Lane.EVT), lane=Lane.EVT).gaps) == taken
+
+
+def test_a_message_of_too_many_rows_is_one_dead_letter():
+    rows = [Row(seq, RowClass.RAW, b"") for seq in range(1, MAX_ROWS + 2)]
+    batch = _decode(delivery(rows, Lane.TEL))
+    assert len(batch.dead_letters) == 1
+    assert "at most 4096" in batch.dead_letters[0]["reason"]
+    assert batch.covered == {KEY: [(1, MAX_ROWS + 1)]}
+    assert len(_decode(delivery(rows[:-1], Lane.TEL)).dead_letters) == MAX_ROWS

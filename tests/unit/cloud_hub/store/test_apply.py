@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from cloud_hub.errors import StoreRejected
 from cloud_hub.ingest.decode import decode_deliveries
@@ -10,6 +11,7 @@ from cloud_hub.store.apply import Applied, Batch, apply_batch, load_marks
 from cloud_hub.store.database import Database, writing
 from cloud_hub.store.fleet_queries import list_devices, show_device
 from cloud_hub.store.marks import Marks
+from cloud_hub.store.tables import dead_letters
 from contract.messages import Gap
 from contract.status import Lane
 from tests.unit.cloud_hub.sample_rows import (
@@ -101,16 +103,28 @@ async def test_events_and_reported_revisions_are_stored(tmp_path: Path):
     assert shown["revised"] == {"device": 1}
 
 
-async def test_dead_letters_keep_their_bodies_up_to_a_number(tmp_path: Path):
+@pytest.mark.parametrize("together", [True, False])
+async def test_dead_letters_are_bounded_and_what_was_set_aside_stays_settled(
+    tmp_path: Path, together: bool
+):
+    bad = [verdict_row(seq) for seq in range(1, 7)]
     async with writing(_url(tmp_path)) as database:
-        for seq in range(1, 7):
-            bad = verdict_row(seq)
-            await _apply(database, _batch([bad], Lane.TEL))
+        for rows in [bad] if together else [[each] for each in bad]:
+            await _apply(database, _batch(rows, Lane.TEL))
         shown = await database.read(lambda c: show_device(c, "d1"))
         marks = await _marks(database)
     assert shown is not None
-    assert sum(shown["dead_letters"].values()) == 6
+    assert sum(shown["dead_letters"].values()) == 3
     assert marks.applied == 6
+
+
+async def test_of_too_many_dead_letters_the_newest_stay(tmp_path: Path):
+    async with writing(_url(tmp_path)) as database:
+        for seq in range(1, 7):
+            rows = [delivery([verdict_row(seq)], Lane.TEL)]
+            await _apply(database, decode_deliveries(rows, Lane.TEL, received_s=float(seq)))
+        kept = await database.read(lambda c: c.scalars(select(dead_letters.c.first)))
+    assert sorted(kept) == [4, 5, 6]
 
 
 async def test_a_batch_is_stored_whole_or_not_at_all(tmp_path: Path):

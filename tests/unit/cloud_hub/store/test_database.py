@@ -5,9 +5,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import insert, select, text
 
-from cloud_hub.errors import ConfigurationError, SchemaMismatch, StoreError, StoreMissing
+from cloud_hub.errors import (
+    ConfigurationError,
+    SchemaMismatch,
+    StoreError,
+    StoreMissing,
+    StoreRejected,
+)
 from cloud_hub.store.database import Database, writing
 from cloud_hub.store.tables import devices
 
@@ -91,3 +97,10 @@ async def test_a_cancelled_caller_leaves_no_open_transaction(tmp_path: Path):
             lambda c: c.scalar(text("SELECT group_concat(device, ',') FROM devices"))
         )
     assert sorted(names.split(",")) == ["next", "slow"]
+
+
+async def test_a_read_of_an_impossible_number_is_refused(tmp_path: Path):
+    async with writing(_url(tmp_path / "hub.db")) as database:
+        statement = select(devices).where(devices.c.revision_seq > 2**63)
+        with pytest.raises(StoreRejected, match="refuses the values"):
+            await database.read(lambda c: c.execute(statement))

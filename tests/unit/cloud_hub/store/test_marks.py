@@ -1,5 +1,8 @@
 """Marks agree with a plain set of numbers, whatever comes in whatever order."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +73,30 @@ def test_the_ranges_that_are_kept_are_bounded_and_the_lowest_stay():
 def test_only_the_lowest_missing_ranges_are_told():
     marks = Marks().add(rows=range(2, 100, 2))
     assert marks.missing(limit=3) == ((1, 1), (3, 3), (5, 5))
+
+
+STRETCH = 9_999_999
+
+
+@pytest.mark.parametrize("strides", [(2, 3, 5, 7, 11, 13, 17, 19, 23), (2, 4, 8, 1 << 20)])
+def test_long_stretches_of_many_strides_cost_no_time(strides):
+    hostile = [(n, n + STRETCH, by) for n in range(1, 21) for by in strides]
+    started = time.thread_time()
+    marks = Marks().add(rows=[STRETCH], thinned=hostile)
+    marks.missing(limit=64)
+    assert STRETCH - 1 in marks or marks.applied < STRETCH - 1
+    assert time.thread_time() - started < 0.2
+
+
+def test_of_stretches_that_overlap_the_largest_stride_holds():
+    marks = Marks().add(thinned=[(1, 100, 2), (41, 60, 8), (90, 120, 4)])
+    assert marks.thinned == ((1, 40, 2), (41, 60, 8), (61, 89, 2), (90, 120, 4))
+
+
+def test_a_stride_that_is_no_power_of_two_settles_nothing():
+    assert Marks().add(thinned=[(1, 100, 3), (1, 100, -2)]) == Marks()
+
+
+def test_the_stretches_that_are_kept_are_bounded():
+    marks = Marks().add(thinned=[(n, n + 1, 4) for n in range(2, 100_000, 4)])
+    assert len(marks.thinned) <= MAX_RANGES
