@@ -11,8 +11,8 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -133,9 +133,12 @@ def ask_agent(
     request = _encode({"command": command, "args": args or {}}) + b"\n"
     deadline_s = time.monotonic() + timeout_s
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        with (
+            socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock,
+            _short(path) as address,
+        ):
             sock.settimeout(timeout_s)
-            sock.connect(os.fspath(path))
+            sock.connect(address)
             sock.sendall(request)
             answer = _receive(sock, deadline_s)
     except PermissionError as error:
@@ -158,6 +161,20 @@ def ask_agent(
     return reply.get("result")
 
 
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """The path as a Unix socket can have it: a long one is reached through its open folder."""
+    text = os.fspath(path)
+    if len(text.encode()) <= _MAX_PATH_BYTES:
+        yield text
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
 def _receive(sock: socket.socket, deadline_s: float) -> bytes:
     parts: list[bytes] = []
     size = 0
@@ -172,17 +189,12 @@ def _receive(sock: socket.socket, deadline_s: float) -> bytes:
 
 
 def _listen(path: Path) -> socket.socket:
-    text = os.fspath(path)
-    if len(text.encode()) > _MAX_PATH_BYTES:
-        raise ConfigurationError(
-            f"device.data_dir: the socket {text} has a path of more than {_MAX_PATH_BYTES} bytes, "
-            "which Unix sockets cannot have; choose a shorter folder"
-        )
     _remove_stale(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         os.fchmod(sock.fileno(), 0o600)  # Linux gives the file the mode that the socket has here
-        sock.bind(text)
+        with _short(path) as address:
+            sock.bind(address)
         path.chmod(0o600)
         sock.listen(_MAX_CONNECTIONS)
         sock.settimeout(0)
@@ -202,7 +214,8 @@ def _remove_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(os.fspath(path))
+            with _short(path) as address:
+                probe.connect(address)
         except OSError:
             with suppress(FileNotFoundError):
                 path.unlink()

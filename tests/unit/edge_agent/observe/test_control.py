@@ -125,8 +125,18 @@ async def test_a_file_in_the_way_is_left_alone(path: Path):
 
 
 async def test_a_path_that_no_socket_can_have_is_told(tmp_path: Path):
-    with pytest.raises(ConfigurationError, match="shorter folder"):
+    with pytest.raises(ConfigurationError, match="too long"):
         await ControlServer(tmp_path / ("x" * 120), {}).start()
+
+
+async def test_a_long_folder_is_no_obstacle(tmp_path: Path):
+    folder = tmp_path / ("x" * 60) / ("y" * 60)
+    folder.mkdir(parents=True)
+    path = folder / "agent.sock"
+    async with server(path):
+        assert await asyncio.to_thread(ask_agent, path, "echo", {"n": 1}) == {"n": 1}
+        await asyncio.sleep(0.05)
+    assert not path.exists()
 
 
 def test_without_an_agent_the_user_is_told_how_to_start_one(path: Path):
