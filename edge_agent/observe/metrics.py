@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TypeVar
 
 from contract.status import Fault, Reason, Tier
 from edge_agent.observe.latency import LatencyBuckets
-from edge_agent.types import F64, FaultNote, JsonObject, Verdict
+from edge_agent.types import F64, JsonObject, Verdict
 
 MAX_STREAM_FAULTS = 10_000
 OTHER_STREAMS = "(other)"
@@ -34,20 +34,12 @@ class Stage(StrEnum):
 
 
 class EscalationEnd(StrEnum):
-    """How an escalation ended; every escalation ends in exactly one of these."""
+    """How an escalation ended, where an answer came; the others are still open or were given up."""
 
     ANSWERED = "answered"
     """The hub's answer became the verdict."""
     REVISED = "revised"
     """The hub's answer came after the verdict and became a revision."""
-    REFUSED = "refused"
-    """The hub said no: busy, no such model, bad input."""
-    EXPIRED = "expired"
-    """No answer came."""
-    SHED = "shed"
-    """It was given up to stay within the outbox's budget."""
-    CANCELLED = "cancelled"
-    """Nobody wanted the answer any more."""
 
 
 class Counters:
@@ -93,11 +85,6 @@ class Counters:
         if key not in self.stream_faults and len(self.stream_faults) >= MAX_STREAM_FAULTS:
             key = (OTHER_STREAMS, fault)
         self.stream_faults[key] = self.stream_faults.get(key, 0) + n
-
-    def count_faults(self, notes: Iterable[FaultNote]) -> None:
-        """All faults of one batch."""
-        for note in notes:
-            self.count_fault(note.fault, note.count, stream=note.stream)
 
     def count_verdicts(self, verdicts: Sequence[Verdict], *, missed: int = 0) -> None:
         """Final verdicts with their tiers, reasons and stage times, and how many were late."""

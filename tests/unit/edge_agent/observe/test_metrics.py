@@ -14,7 +14,7 @@ from edge_agent.observe.metrics import (
     Stage,
 )
 from edge_agent.outputs.examples import VERDICT
-from edge_agent.types import FaultNote, LaneState, LinkState, OutboxState
+from edge_agent.types import LaneState, LinkState, OutboxState
 
 BROKER = BrokerState(
     name="me@b:1",
@@ -132,7 +132,7 @@ def test_faults_per_stream_are_bounded():
 
 def test_a_snapshot_leaves_out_what_did_not_happen():
     counters = Counters()
-    counters.count_faults([FaultNote(Fault.MISSING, 3, "t", "s", "", b"")])
+    counters.count_fault(Fault.MISSING, 3, stream="s")
     counters.count_verdicts([VERDICT])
     snapshot = counters.snapshot()
     assert snapshot["faults"] == {"missing": 3}
