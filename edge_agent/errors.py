@@ -13,7 +13,7 @@
         └── Refused             the server or hub will never take this message: set it aside
 
 Errors of other libraries are turned into these in one place each: `broker/`, `link/`,
-`inference/onnx.py`, `outbox/database.py` and `settings.py`.
+`inference/onnx.py`, `outbox/database.py` and `settings/`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from edge_agent.settings import Settings, load_settings
 TABLES = [
     kind
     for kind in vars(module).values()
-    if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.__module__ == module.__name__
+    if isinstance(kind, type)
+    and issubclass(kind, BaseModel)
+    and kind.__module__.startswith(module.__name__)
 ]
 
 
