@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from bench.ports import HOST, free_port
 from bench.process import ServerProcess
-from bench.proxy import Proxy
 from bench.servers import NatsServer, make_nats_server
 from deploy.demo.configuration import DEVICES, Device, device_toml, hub_toml
 from edge_agent.errors import EdgeError
 from edge_agent.observe.control import ask_agent
+from edge_agent.rehearse.proxy import Proxy
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _PROBE_S = 1.0
