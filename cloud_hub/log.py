@@ -9,7 +9,8 @@ import logging
 import sys
 import time
 from collections.abc import Callable, MutableMapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
@@ -53,6 +54,24 @@ class RepeatLimit:
         return entry
 
 
+class Unbreakable:
+    """Writes to a stream, and goes on when its reader has gone: a lost log must not end the hub."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Writes, or drops the text when nobody can read it."""
+        with suppress(OSError, ValueError):
+            return self._stream.write(text)
+        return 0
+
+    def flush(self) -> None:
+        """Hands on what was written, if somebody still reads."""
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
 def configure_logging(*, level: str = "info") -> None:
     """Sends the hub's events to stderr as JSON lines, and silences other libraries below warnings."""
     structlog.configure(
@@ -64,7 +83,7 @@ def configure_logging(*, level: str = "info") -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", Unbreakable(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     logging.getLogger("nats").setLevel(logging.CRITICAL)

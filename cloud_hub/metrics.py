@@ -87,6 +87,12 @@ class HubMetrics:
             ["lane"],
             registry=registry,
         )
+        self.times_repaired = Counter(
+            "cloud_hub_times_repaired_rows",
+            "Rows whose times were corrected after the device's clock had become good.",
+            ["table"],
+            registry=registry,
+        )
         self.escalations = Counter(
             "cloud_hub_escalations",
             "Queued windows by how they ended.",

@@ -31,6 +31,10 @@ class ReadingGroup(msgspec.Struct, frozen=True):
     `first` is the index of the group's first reading in its row. `times` and `arrivals` are float64
     [n], `values` float64 [n, c] with NaN for a channel that was missing or rejected, `flags`
     uint8 [n] with the bits of `ReadingFlag`.
+
+    `own` is float64 [n]: the payload's own time where it was checked and not simply used, because it is
+    impossible (the arrival is then in `times`) or because the device's clock could not judge it; NaN
+    elsewhere. It is empty where no reading has one.
     """
 
     stream: str
@@ -42,6 +46,7 @@ class ReadingGroup(msgspec.Struct, frozen=True):
     arrivals: bytes
     values: bytes
     flags: bytes
+    own: bytes = b""
 
 
 class RawRow(msgspec.Struct, frozen=True):
@@ -73,7 +78,8 @@ class VerdictEvent(msgspec.Struct, frozen=True):
 class Revision(msgspec.Struct, frozen=True):
     """A later, better answer to a verdict that was already given.
 
-    `seq` is given by the hub (0 in a revision that the device made from a late reply).
+    `seq` is given by the hub (0 in a revision that the device made from a late reply). `clock` is the
+    device's, in a revision that the device made.
     """
 
     verdict: str
@@ -85,6 +91,7 @@ class Revision(msgspec.Struct, frozen=True):
     release: int
     time_s: float
     seq: int = 0
+    clock: Clock | None = None
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -92,6 +99,10 @@ class Gap(msgspec.Struct, frozen=True):
 
     A stride of 1 or less covers every row from first to last; a larger one only the rows whose number
     the stride does not divide (every `stride`th was kept). `readings` is how many were lost.
+
+    `epoch` is "" where the gap is in the epoch of its own row. Another one says that the outbox of that
+    epoch is lost: `readings` is then what the rows first..last held together, and whatever of them the
+    hub has is no loss.
     """
 
     lane: Lane
@@ -100,6 +111,9 @@ class Gap(msgspec.Struct, frozen=True):
     stride: int
     readings: int
     reason: str
+    epoch: str = ""
+    exact: bool = True
+    """Whether `readings` is known, and not an estimate."""
 
 
 class Escalation(msgspec.Struct, frozen=True):
@@ -129,6 +143,8 @@ class Rollup(msgspec.Struct, frozen=True):
     score_max: float
     latency_buckets: dict[int, int]
     """Verdict latencies as a mergeable histogram: bucket i counts those in (1.1^(i-1), 1.1^i] ms."""
+    clock: Clock | None = None
+    """The device's clocks at the end of the interval; a device of an earlier version sends none."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
@@ -197,6 +213,8 @@ class StateReport(msgspec.Struct, frozen=True):
     verdicts: int = 0
     revised_to: int = 0
     etag: str = ""
+    degraded: tuple[str, ...] = ()
+    """What is not as it should be, a sentence each: safe mode, an outbox that cannot write, a model."""
 
 
 class Watermark(msgspec.Struct, frozen=True):

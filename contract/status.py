@@ -134,6 +134,10 @@ class Reason(StrEnum):
         "restarted",
         "The agent restarted while the hub was being asked; the local answer stands.",
     )
+    NOT_KEPT = (
+        "not_kept",
+        "The outbox cannot be opened: the verdict is not stored, and may be given again under another id.",
+    )
     BULK_ESCALATED = "bulk_escalated", "The window was queued for the hub; a revision may follow."
 
 

@@ -8,9 +8,8 @@ import uuid
 from pathlib import Path
 
 from contract.messages import Clock as ClockStamp
+from contract.trust import BUILD_S
 
-BUILD_S = 1764547200.0
-"""2025-12-01: no honest clock of a device that runs this code is earlier."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TIME_ERROR = 5
 """What ntp_adjtime(3) returns while the kernel's clock is not synchronised."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntFlag
+from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,20 +93,13 @@ class Publisher(Protocol):
 # --- readings --------------------------------------------------------------------------------
 
 
-class ReadingFlag(IntFlag):
-    """What a person should know about a reading that was kept; one byte on the wire."""
-
-    TIME_UNTRUSTED = 1
-    RETAINED = 2
-    CHANNEL_REJECTED = 4
-
-
 @dataclass(frozen=True, slots=True)
 class ReadingBatch:
     """n readings of streams of one kind (one `[[stream]]` table): c channels each.
 
     `slots` [n] are the streams' slots in their kind; `messages` [n] index the MessageBatch.
-    `values` [n, c] hold NaN where a channel is missing or was rejected.
+    `values` [n, c] hold NaN where a channel is missing or was rejected. `own_s` [n] are the payload's
+    own times that were checked and not simply used, else NaN; None where no reading has one.
     """
 
     kind: int
@@ -117,6 +110,7 @@ class ReadingBatch:
     arrivals_ns: I64
     values: F64
     flags: U8
+    own_s: F64 | None = None
 
     def __len__(self) -> int:
         """The number of readings."""
@@ -242,6 +236,22 @@ class Checkpoint:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """Rows of one class that were given up in memory: they take their numbers, and leave a gap."""
+
+    kind: RowClass
+    rows: int
+    readings: int
+
+
+class Urgency(Enum):
+    """How soon a commit must be on the disk: SOON is within a second, when nobody was promised it."""
+
+    NOW = "now"
+    SOON = "soon"
+
+
 class Round(Enum):
     """What a commit says about the checkpoints of all streams together (`outbox/store.py` explains)."""
 
@@ -263,10 +273,13 @@ class Commit:
     packets: tuple[Packets, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     pending: tuple[tuple[str, bytes], ...] = ()
-    """Verdicts that wait for the hub: id and encoded local answer."""
+    """Verdicts that wait for the hub: id and encoded local answer; `settled` are ids of those given."""
     settled: tuple[str, ...] = ()
-    """Ids of pending verdicts that were given."""
     round: Round = Round.NONE
+    given_up: tuple[GivenUp, ...] = ()
+    messages: int = 0
+    """How many messages wait at a broker for their acknowledgement until this is stored."""
+    urgency: Urgency = Urgency.NOW
 
 
 @dataclass(frozen=True, slots=True)

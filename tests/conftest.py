@@ -3,6 +3,7 @@
 Fixtures (each function-scoped, a fresh server on fixed loopback ports with its own storage):
 
     hub_nats          nats-server with JetStream, sync_interval: always, monitoring; no MQTT
+                      (`tests.ack_subjects.both_ack_subjects`: with either form of acknowledgement subjects)
     field_nats        nats-server with an MQTT listener (ack_wait 2 s), the field's broker
     mosquitto_broker  mosquitto; mark the test `needs_mosquitto`
 
@@ -42,8 +43,9 @@ hypothesis.settings.load_profile("skerry")
 
 
 @pytest.fixture
-async def hub_nats(tmp_path: Path) -> AsyncIterator[NatsServer]:
-    async with nats_server(tmp_path, name="hub") as server:
+async def hub_nats(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NatsServer]:
+    extra_conf = str(getattr(request, "param", ""))
+    async with nats_server(tmp_path, name="hub", extra_conf=extra_conf) as server:
         yield server
 
 

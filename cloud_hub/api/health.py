@@ -22,8 +22,9 @@ from cloud_hub.settings import HttpSettings
 
 REQUEST_LIMIT_S: Final = 5
 
-Check = Callable[[], Mapping[str, bool]]
-"""Named facts; the hub is well when all are true. Called from another thread, so it only reads."""
+Check = Callable[[], Mapping[str, bool | str]]
+"""Named facts, and texts that say why; the hub is well when no fact is false. Called from another thread,
+so it only reads."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
@@ -98,7 +99,7 @@ class HealthServer:
         if check is None:
             return _text(start, "404 Not Found", {"pages": [*self._pages, "/metrics"]})
         facts = dict(check())
-        well = all(facts.values())
+        well = not any(fact is False for fact in facts.values())
         return _text(start, "200 OK" if well else "503 Service Unavailable", {"ok": well, **facts})
 
 

@@ -67,6 +67,12 @@ class Connection:
         self._client: Client | None = None
         self._state = BusState.CONNECTING
         self._ready = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._on_lost: list[Callable[[], None]] = []
+
+    def when_lost(self, call: Callable[[], None]) -> None:
+        """Calls this each time a prepared client is gone: its answers will never come."""
+        self._on_lost.append(call)
 
     def state(self) -> BusState:
         """How far the connection is now."""
@@ -87,6 +93,12 @@ class Connection:
             raise BusDown("there is no connection to NATS")
         return self._client
 
+    def renew(self, why: str) -> None:
+        """Throws the client away and prepares a new one: what was prepared is gone although it is connected."""
+        if self._ready.is_set() and not self._lost.is_set():
+            log.warning("bus_renewed", why=why)
+            self._lost.set()
+
     async def run(self) -> None:
         """Connects, again and again, until cancelled; raises only StartRefused and ConfigurationError."""
         failures = 0
@@ -104,7 +116,7 @@ class Connection:
 
     async def _one_life(self) -> None:
         """From one connection to its loss; raises BusError when it never became ready."""
-        lost = asyncio.Event()
+        lost = self._lost = asyncio.Event()
 
         async def on_closed() -> None:
             lost.set()
@@ -131,6 +143,8 @@ class Connection:
         finally:
             self._ready.clear()
             self._client, self._state = None, BusState.CONNECTING
+            for call in self._on_lost:
+                call()
             await _close(client)
 
     async def _prepare(self, client: Client) -> None:
@@ -139,7 +153,7 @@ class Connection:
                 for preparation in self._preparations:
                     await preparation(client)
                     honour_cancellation()
-                await client.flush(timeout=ceil(PROBE_LIMIT_S))
+                await client.rtt(timeout=ceil(PROBE_LIMIT_S))
                 honour_cancellation()
         except NATS_ERRORS as error:
             raise as_bus_error(error, "cannot prepare the connection") from error
@@ -149,14 +163,17 @@ class Connection:
 
 
 async def _probe_until_lost(client: Client, lost: asyncio.Event) -> None:
-    """Returns when the client is closed, or two probes in a row got no answer (a zombie)."""
+    """Returns when the client is closed, or two probes in a row got no answer (a zombie).
+
+    `rtt` and not `flush`: with a dead read loop, which is what makes a zombie, the client's flush succeeds.
+    """
     failed = False
     while not lost.is_set():
         if not failed:
             await _wait(lost, PROBE_EVERY_S)
         try:
             async with asyncio.timeout(PROBE_LIMIT_S):
-                await client.flush(timeout=ceil(PROBE_LIMIT_S))
+                await client.rtt(timeout=ceil(PROBE_LIMIT_S))
                 honour_cancellation()
         except NATS_ERRORS as error:
             if failed or lost.is_set():

@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections import deque
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -15,12 +16,15 @@ from nats.aio.msg import Msg
 from cloud_hub.bus.cancelling import honour_cancellation
 from cloud_hub.bus.connection import Connection
 from cloud_hub.bus.dial import NATS_ERRORS, as_bus_error
+from cloud_hub.errors import BusDown
 from cloud_hub.types import Delivery
 from contract.status import Lane
 from contract.subjects import CONSUMER, STREAM_OF
 
 MAX_PULL_BYTES: Final = 8 * 1024 * 1024
 EXPIRY_GRACE_S: Final = 1.0
+NO_RESPONDERS: Final = "503"
+CONFLICT: Final = "409"
 ACK: Final = b"+ACK"
 NAK: Final = b"-NAK"
 
@@ -30,7 +34,8 @@ class LanePuller:
 
     One pull request is open at a time and asks for no more than one fetch, so that at most two fetches lie
     here: the one in hand and the one that arrives meanwhile. An acknowledgement that cannot be sent is
-    dropped: the message comes again, and storing it again changes nothing.
+    dropped: the message comes again, and storing it again changes nothing. Where the stream or its consumer
+    is gone (a server that found its files damaged forgets them), the connection is prepared anew.
     """
 
     def __init__(self, connection: Connection, lane: Lane) -> None:
@@ -42,6 +47,8 @@ class LanePuller:
         self._something = asyncio.Event()
         self._credit = 0
         self._expires_mono_s = 0.0
+        self._gone = ""
+        connection.when_lost(self._on_lost)
 
     async def fetch(self, *, max_messages: int, wait_s: float) -> list[Delivery]:
         """All that has arrived, at most `max_messages`; empty when nothing came within `wait_s`."""
@@ -57,6 +64,10 @@ class LanePuller:
                 await self._request(client, max_messages, wait_s)
         except NATS_ERRORS as error:
             raise as_bus_error(error, "cannot fetch") from error
+        if not taken and self._gone:
+            why, self._gone = self._gone, ""
+            self._connection.renew(why)
+            raise BusDown(why)
         return [_delivery(client, message) for message in taken]
 
     async def release(self) -> None:
@@ -70,15 +81,23 @@ class LanePuller:
     async def _move_to(self, client: Client) -> None:
         self._arrived.clear()
         self._credit = 0
+        self._gone = ""
         self._inbox = client.new_inbox()
         await client.subscribe(self._inbox, cb=partial(self._on_message, client))
         self._client = client
+
+    def _on_lost(self) -> None:
+        """Ends a wait for messages that would come over the lost connection; the next fetch asks anew."""
+        self._credit = 0
+        self._something.set()
 
     async def _on_message(self, client: Client, message: Msg) -> None:
         if client is not self._client:
             return
         if message.headers and "Status" in message.headers and not message.reply:
             self._credit = 0
+            if _says_gone(message.headers):
+                self._gone = f"the consumer of {self._subject.rsplit('.', 2)[-2]} is gone"
         else:
             self._credit = max(self._credit - 1, 0)
             self._arrived.append(message)
@@ -106,6 +125,14 @@ class LanePuller:
                     await self._something.wait()
         except TimeoutError:
             return
+
+
+def _says_gone(headers: Mapping[str, str]) -> bool:
+    """Whether the answer to a pull request says that nothing will ever come: nobody listens, or it was deleted."""
+    status = headers.get("Status", "")
+    return status == NO_RESPONDERS or (
+        status == CONFLICT and "delete" in headers.get("Description", "").lower()
+    )
 
 
 def _delivery(client: Client, message: Msg) -> Delivery:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from cloud_hub.cli.dead_letters import dead_letter_app
 from cloud_hub.cli.device import device_app
 from cloud_hub.cli.infer import infer
 from cloud_hub.cli.serve import serve
@@ -25,6 +26,7 @@ app.command()(serve)
 app.command()(infer)
 app.add_typer(device_app, name="device")
 app.add_typer(telemetry_app, name="telemetry")
+app.add_typer(dead_letter_app, name="deadletters")
 
 
 def main() -> None:

@@ -9,9 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from cloud_hub.cli.options import Config, Json, console, iso, print_json
-from cloud_hub.cli.reading import read
-from cloud_hub.errors import HubError
-from cloud_hub.store.fleet_queries import list_devices, show_device
+from cloud_hub.cli.reading import read, shown_device
+from cloud_hub.store.fleet_queries import list_devices
 
 device_app = typer.Typer(help="Devices that the hub has heard of.", no_args_is_help=True)
 
@@ -40,12 +39,7 @@ def show_command(
     as_json: Json = False,
 ) -> None:
     """Shows one device: streams, lanes with what is missing, events, gaps and dead letters."""
-    found = read(config, lambda connection: show_device(connection, name))
-    if found is None:
-        raise HubError(
-            f"no device {name!r} has been heard of; `cloud-hub device list` shows those that were"
-        )
-    found = _with_times(found)
+    found = _with_times(read(config, lambda connection: shown_device(connection, name)))
     if as_json:
         print_json(found)
         return
@@ -69,7 +63,19 @@ def _print_device(found: dict[str, Any]) -> None:
         missing = ", ".join(f"{first}–{last}" for first, last in each["missing"]) or "—"
         lanes.add_row(each["lane"], escape(each["epoch"]), f"{each['applied']:,}", missing)
     out.print(streams, lanes)
-    for title in ("events", "escalations", "revised", "gaps", "dead_letters"):
+    gaps, times = found["gaps"], found["times"]
+    lost = f"{gaps['readings']:,} readings in {gaps['records']:,} records"
+    out.print(f"gaps: {lost}{'' if gaps['exact'] else ', some of them not counted'}")
+    out.print(
+        f"times under a clock that was not sure: {times['repaired']:,} repaired, "
+        f"{times['found_right']:,} found right, {times['in_doubt']:,} in doubt"
+    )
+    if times["boots_in_doubt"]:
+        out.print(
+            f"  no trusted stamp has come of {len(times['boots_in_doubt'])} boots: their times are "
+            "repaired when one comes, and another boot's cannot tell them"
+        )
+    for title in ("events", "escalations", "revised", "dead_letters"):
         parts = ", ".join(f"{name} {count:,}" for name, count in found[title].items()) or "none"
         out.print(f"{title.replace('_', ' ')}: {escape(parts)}")
 

@@ -1,4 +1,4 @@
-"""`cloud-hub telemetry query`: stored readings, with the gaps that devices declared."""
+"""`cloud-hub telemetry query|stats`: stored readings, with the gaps that devices declared."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from cloud_hub.cli.figures import stats
+from cloud_hub.cli.gaps import gap_line
 from cloud_hub.cli.options import Config, Json, console, iso, parse_time, print_json
-from cloud_hub.cli.reading import read
-from cloud_hub.errors import HubError
-from cloud_hub.store.fleet_queries import show_device
+from cloud_hub.cli.reading import check_known, read
 from cloud_hub.store.telemetry_queries import MAX_READINGS, TelemetryAnswer, query_telemetry
+from contract.trust import ReadingFlag
 
 telemetry_app = typer.Typer(help="Readings that devices sent.", no_args_is_help=True)
+telemetry_app.command("stats")(stats)
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -46,10 +48,7 @@ def query_command(
     from_s, to_s = parse_time(from_time, "--from"), parse_time(to_time, "--to")
 
     async def work(connection: Any) -> TelemetryAnswer:
-        if await show_device(connection, device) is None:
-            raise HubError(
-                f"no device {device!r} has been heard of; `cloud-hub device list` shows those that were"
-            )
+        await check_known(connection, device)
         return await query_telemetry(
             connection, device, stream=stream, from_s=from_s, to_s=to_s, limit=limit
         )
@@ -69,13 +68,16 @@ def _readings(answer: TelemetryAnswer) -> Iterator[dict[str, Any]]:
     """One record a reading; a channel that was missing or rejected is null."""
     for group in answer.groups:
         columns = (group.times.tolist(), group.arrivals.tolist(), group.values.tolist())
-        for time_s, arrival_s, values, flags in zip(*columns, group.flags.tolist(), strict=True):
+        rest = (group.flags.tolist(), group.own.tolist())
+        for time_s, arrival_s, values, flags, own_s in zip(*columns, *rest, strict=True):
             yield {
                 "stream": group.stream,
                 "time": iso(time_s),
                 "time_s": time_s,
                 "arrival_s": arrival_s,
                 "flags": flags,
+                "own_s": own_s if math.isfinite(own_s) else None,
+                "shift_s": group.shift_s or 0.0,
                 "values": {
                     channel: value if math.isfinite(value) else None
                     for channel, value in zip(group.channels, values, strict=True)
@@ -97,6 +99,10 @@ def _text(text: str) -> str:
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
+def _flags(flags: int) -> str:
+    return ", ".join(str(flag.name).lower() for flag in ReadingFlag(flags)) or "—"
+
+
 def _print_table(answer: TelemetryAnswer) -> None:
     table = Table("stream", "time", "values", "flags")
     for reading in _readings(answer):
@@ -105,14 +111,12 @@ def _print_table(answer: TelemetryAnswer) -> None:
             for channel, value in reading["values"].items()
         )
         table.add_row(
-            escape(reading["stream"]), reading["time"], escape(values), str(reading["flags"])
+            escape(reading["stream"]), reading["time"], escape(values), _flags(reading["flags"])
         )
     out = console()
     out.print(table)
     for gap in answer.gaps:
-        between = f"between {iso(gap.after_s) or '?'} and {iso(gap.before_s) or '?'}"
-        kept = f", every {gap.stride}th row kept" if gap.stride > 1 else ""
-        out.print(f"gap: {gap.readings} readings given up {between}{kept} ({escape(gap.reason)})")
+        out.print(gap_line(gap))
     if answer.truncated:
         out.print(
             "Older readings were left out: raise --limit, or name a range with --from and --to."

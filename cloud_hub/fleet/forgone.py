@@ -7,14 +7,16 @@ such rows for ever, and the device would keep all that came after until its quot
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from cloud_hub.store.apply import Batch, LaneKey
-from cloud_hub.store.marks import Marks
+from cloud_hub.store.apply import Batch
+from cloud_hub.store.gaps import gap_values
+from cloud_hub.store.marks import LaneKey, Marks
 from contract.messages import LaneReport
 from contract.status import Lane
 
-HUB: str = "hub"
-"""In place of a lane, the origin of a gap record that the hub made; its number is the gap's first."""
+HUB: Final = "hub-"
+"""With the name of a lane, the origin of a record that the hub made of it; its number is the gap's first."""
 REASON = "kept by nobody; the hub's database was lost or restored"
 
 
@@ -39,20 +41,9 @@ def forgone_rows(
         if name != Lane.EVT and not _events_complete(lanes, keys, marks):
             continue
         batch.covered[key] = [(first, last)]
-        batch.gaps.append(
-            {
-                "device": key[0],
-                "epoch": key[1],
-                "lane": HUB,
-                "seq": first,
-                "gap_lane": name,
-                "first": first,
-                "last": last,
-                "stride": 1,
-                "readings": 0,
-                "reason": REASON,
-            }
-        )
+        origin = {"device": key[0], "epoch": key[1], "lane": HUB + name, "seq": first}
+        span = (first, last, 1)
+        batch.gaps.append(gap_values(origin, key, span, readings=0, reason=REASON, exact=False))
     return batch if batch.gaps else None
 
 

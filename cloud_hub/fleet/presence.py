@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -10,8 +11,9 @@ import structlog
 
 from cloud_hub.errors import StoreError
 from cloud_hub.metrics import HubMetrics
-from cloud_hub.store.database import Database
+from cloud_hub.store.database import Connection, Database
 from cloud_hub.store.fleet_queries import save_states
+from cloud_hub.store.stamps import ClockNews, Stamps, stamps_of, write_stamps
 from contract.messages import StateReport
 
 FLUSH_EVERY_S: Final = 1.0
@@ -24,9 +26,17 @@ log = structlog.get_logger()
 class Presence:
     """The last report of each device; at most a second of it is lost in a crash, and comes again by itself."""
 
-    def __init__(self, database: Database, *, metrics: HubMetrics) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        metrics: HubMetrics,
+        on_clocks: Callable[[ClockNews], None] | None = None,
+    ) -> None:
+        """`on_clocks` is told which times can be repaired because of what devices said of their clocks."""
         self._database = database
         self._metrics = metrics
+        self._on_clocks = on_clocks
         self._unsaved: dict[str, tuple[StateReport, float]] = {}
         self._heard: set[str] = set()
 
@@ -53,9 +63,28 @@ class Presence:
                 (name, msgspec.json.encode(report), seen_s)
                 for name, (report, seen_s) in taken.items()
             ]
+            stamps = stamps_of((name, report.clock) for name, (report, _) in taken.items())
+            now_s = max(seen_s for _, seen_s in taken.values())
             try:
-                await self._database.write(lambda c, states=states: save_states(c, states))  # type: ignore[misc]
+                news = await self._database.write(
+                    lambda c, states=states, stamps=stamps, now_s=now_s: _save(  # type: ignore[misc]
+                        c, states, stamps, now_s=now_s
+                    )
+                )
             except StoreError as error:
                 log.warning("presence_store_failed", error=str(error))
                 self._unsaved = {**taken, **self._unsaved}
                 return
+            if news and self._on_clocks is not None:
+                self._on_clocks(news)
+
+
+async def _save(
+    connection: Connection,
+    states: list[tuple[str, bytes, float]],
+    stamps: Stamps,
+    *,
+    now_s: float,
+) -> ClockNews:
+    await save_states(connection, states)
+    return await write_stamps(connection, stamps, now_s=now_s)

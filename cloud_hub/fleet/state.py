@@ -13,9 +13,9 @@ from cloud_hub.errors import StoreError
 from cloud_hub.fleet.forgone import forgone_rows
 from cloud_hub.fleet.presence import Presence
 from cloud_hub.metrics import HubMetrics
-from cloud_hub.store.apply import LaneKey, apply_batch, load_marks
+from cloud_hub.store.apply import apply_batch, load_marks
 from cloud_hub.store.database import Connection, Database
-from cloud_hub.store.marks import Marks
+from cloud_hub.store.marks import LaneKey, Marks
 from cloud_hub.store.revising import renumber_revisions, revisions_above, revisions_given
 from cloud_hub.types import Backlog, Inbound, LoadGauge, Post
 from contract import subjects

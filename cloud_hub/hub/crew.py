@@ -18,6 +18,7 @@ from cloud_hub.bus.streams import StreamKeeper
 from cloud_hub.bus.sync_check import SyncCheck
 from cloud_hub.fleet.nudges import Nudges
 from cloud_hub.fleet.presence import Presence
+from cloud_hub.fleet.repairs import RepairDesk
 from cloud_hub.fleet.state import StateDesk
 from cloud_hub.inference.entry import ModelEntry
 from cloud_hub.inference.requests import RequestDoor
@@ -77,6 +78,7 @@ class Crew:
         )
         self._mail = Mail(self.connection, metrics=metrics)
         self._nudges = Nudges(database=database, post=self._mail)
+        self._repairs = RepairDesk(database, metrics=metrics)
         self.service = InferenceService(entries, settings.inference, metrics=metrics)
         self._runs |= {
             "store-writer": database.run,
@@ -104,7 +106,7 @@ class Crew:
             await puller.release()
         self.service.stop()
         await self._ended("inference")
-        await self._cancel("state", "presence", "nudges", "mail")
+        await self._cancel("state", "presence", "repairs", "nudges", "mail")
         await self._mail.flush()
         await self._presence.flush()
         await self._cancel("bus")
@@ -140,14 +142,17 @@ class Crew:
                 max_messages=self._settings.ingest.max_messages,
                 max_dead_letters=self._settings.ingest.max_dead_letters,
                 on_escalations=self._escalations.wake,
+                on_clocks=self._repairs.want,
             )
             for lane, puller in pullers.items()
         }
         self._runs |= {f"intake-{lane}": intake.run for lane, intake in intakes.items()}
+        if self._lanes:
+            self._runs["repairs"] = self._repairs.run
         return pullers, intakes
 
     def _make_fleet(self) -> Presence:
-        presence = Presence(self._database, metrics=self._metrics)
+        presence = Presence(self._database, metrics=self._metrics, on_clocks=self._repairs.want)
         desk = StateDesk(
             database=self._database,
             presence=presence,

@@ -47,20 +47,24 @@ class Hub:
         self._models_warm = False
         self._beat_mono_s = time.monotonic()
         self._crew: Crew | None = None
+        self._database: Database | None = None
 
     def stop(self) -> None:
         """Lets `run` end in order."""
         self._stopping.set()
 
-    def ready(self) -> Mapping[str, bool]:
-        """What must be true for the hub to be of use."""
+    def ready(self) -> Mapping[str, bool | str]:
+        """What must be true for the hub to be of use, and why it is not."""
         state = None if self._crew is None else self._crew.connection.state()
-        return {
+        fault = "" if self._database is None else self._database.fault
+        facts: dict[str, bool | str] = {
             "nats_connected": state in (BusState.PREPARING, BusState.READY),
             "consumers_ready": state is BusState.READY,
             "models_warm": self._models_warm,
             "accepting": not self._stopping.is_set(),
+            "store_writable": not fault,
         }
+        return facts | {"why": fault} if fault else facts
 
     def alive(self) -> Mapping[str, bool]:
         """Whether the event loop still turns."""
@@ -71,7 +75,7 @@ class Hub:
 
         `on_listening` is told the HTTP port once it is known.
         """
-        database = await Database.open(self._settings.store.resolved_url)
+        database = self._database = await Database.open(self._settings.store.resolved_url)
         try:
             health = await self._start_http()
             try:
@@ -141,6 +145,7 @@ class Hub:
 
     async def _beat(self) -> None:
         while True:
+            await notify("WATCHDOG=1")
             self._beat_mono_s = time.monotonic()
             if self._crew is not None:
                 self._crew.service.load()

@@ -26,6 +26,8 @@ MAX_SEQ: Final = 2**53
 MAX_ROWS: Final = 4096
 """Rows in a message, at most; the forwarder of a device reads no more for one."""
 MAX_ROWS_IN_RANGE: Final = 1_000_000
+MAX_LETTERS: Final = 16
+"""Dead letters that one message can lead to; its other bad rows are told by one more, without their bytes."""
 _RANGE = re.compile(r"(?P<first>[0-9]{1,16})-(?P<last>[0-9]{1,16})")
 
 
@@ -62,8 +64,13 @@ def decode_deliveries(deliveries: Sequence[Delivery], lane: Lane, *, received_s:
         except (MessageError, EncodingError) as error:
             _set_message_aside(batch, delivery, lane, device=address.device, reason=str(error))
             continue
+        before = batch.set_aside
         for row in message.rows:
-            _add(batch, RowPlace(address.device, message.epoch, lane, row.seq), row, address)
+            place = RowPlace(address.device, message.epoch, lane, row.seq)
+            kept = batch.set_aside - before < MAX_LETTERS
+            _add(batch, place, row, address, kept=kept)
+        if (more := batch.set_aside - before - MAX_LETTERS) > 0:
+            _tell_the_rest(batch, delivery, address, message, more=more)
     return batch
 
 
@@ -101,22 +108,48 @@ def _open(delivery: Delivery, address: Address, lane: Lane) -> _RowMessage:
     return message
 
 
-def _add(batch: Batch, place: RowPlace, row: _Row, address: Address) -> None:
-    if not 1 <= row.seq <= MAX_SEQ:
-        _set_row_aside(batch, place, row, address, "a row's number is between 1 and 2^53")
-        return
+def _add(batch: Batch, place: RowPlace, row: _Row, address: Address, *, kept: bool) -> None:
+    """Adds a row, or sets it aside; it becomes a dead letter if those are `kept`."""
+    numbered = 1 <= row.seq <= MAX_SEQ
     try:
+        if not numbered:
+            raise RowError("a row's number is between 1 and 2^53")
         readings = add_row(batch, place, row.kind, row.body, subject=address.rest)
     except (RowError, EncodingError) as error:
-        _set_row_aside(batch, place, row, address, str(error))
+        batch.set_aside += 1
+        if numbered:
+            batch.covered.setdefault(place.key, []).append((row.seq, row.seq))
+        if kept:
+            _keep_row(batch, place, row, address, str(error))
         return
     batch.rows.setdefault(place.key, {})[row.seq] = readings
 
 
-def _set_row_aside(batch: Batch, place: RowPlace, row: _Row, address: Address, reason: str) -> None:
+def _tell_the_rest(
+    batch: Batch, delivery: Delivery, address: Address, message: _RowMessage, *, more: int
+) -> None:
+    """One dead letter for the bad rows of a message beyond those that are kept."""
+    numbers = [row.seq for row in message.rows if 1 <= row.seq <= MAX_SEQ]
+    identity = f"{delivery.subject}\n{message.epoch}\n{more}\n".encode()
+    batch.dead_letters.append(
+        {
+            "digest": hashlib.sha256(identity + delivery.body).hexdigest(),
+            "device": address.device,
+            "subject": _clean(delivery.subject),
+            "epoch": message.epoch,
+            "lane": message.lane,
+            "first": min(numbers, default=None),
+            "last": max(numbers, default=None),
+            "reason": f"{more} more rows of this message that cannot be used",
+            "size": len(delivery.body),
+            "body": None,
+            "received_s": batch.received_s,
+        }
+    )
+
+
+def _keep_row(batch: Batch, place: RowPlace, row: _Row, address: Address, reason: str) -> None:
     numbered = 1 <= row.seq <= MAX_SEQ
-    if numbered:
-        batch.covered.setdefault(place.key, []).append((row.seq, row.seq))
     identity = f"{place.device}:{place.epoch}:{place.lane}:{row.seq}:{row.kind}"
     batch.dead_letters.append(
         {
@@ -138,6 +171,7 @@ def _set_row_aside(batch: Batch, place: RowPlace, row: _Row, address: Address, r
 def _set_message_aside(
     batch: Batch, delivery: Delivery, lane: Lane, *, device: str, reason: str
 ) -> None:
+    batch.set_aside += 1
     message_id = delivery.headers.get(subjects.MSG_ID, "")
     epoch, span = _claimed_range(delivery.headers, device, lane)
     if span is not None:

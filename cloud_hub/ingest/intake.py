@@ -14,12 +14,14 @@ from cloud_hub.ingest.decode import decode_deliveries, set_aside
 from cloud_hub.metrics import HubMetrics
 from cloud_hub.store.apply import Applied, Batch, apply_batch
 from cloud_hub.store.database import Database
+from cloud_hub.store.stamps import ClockNews
 from cloud_hub.types import Delivery, DeliverySource
 from contract.status import Lane
 
 WAIT_S: Final = 5.0
 RETRY_S: Final = 1.0
-MAX_RETRY_S: Final = 20.0
+MAX_RETRY_S: Final = 5.0
+"""Once its disk has room again, or can be written again, the hub goes on within this."""
 
 log = structlog.get_logger()
 
@@ -40,6 +42,7 @@ class Intake:
         max_messages: int,
         max_dead_letters: int,
         on_escalations: Callable[[], None] | None = None,
+        on_clocks: Callable[[ClockNews], None] | None = None,
     ) -> None:
         self._lane = lane
         self._source = source
@@ -48,6 +51,7 @@ class Intake:
         self._max_messages = max_messages
         self._max_dead_letters = max_dead_letters
         self._on_escalations = on_escalations
+        self._on_clocks = on_clocks
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -119,6 +123,8 @@ class Intake:
             )
         )
         self._metrics.commit_ms.observe((time.perf_counter() - started) * 1000)
+        if applied.clocks and self._on_clocks is not None:
+            self._on_clocks(applied.clocks)
         return applied
 
     def _count(self, batch: Batch, applied: Applied, messages: int) -> None:
@@ -127,7 +133,7 @@ class Intake:
         metrics.ingest_rows.labels(lane).inc(applied.rows + applied.duplicates)
         metrics.ingest_readings.inc(applied.readings)
         metrics.ingest_duplicates.labels(lane).inc(applied.duplicates)
-        metrics.dead_letters.labels(lane).inc(len(batch.dead_letters))
+        metrics.dead_letters.labels(lane).inc(batch.set_aside)
         for letter in batch.dead_letters:
             log.warning(
                 "ingest_dead_letter", key=letter["device"], lane=lane, reason=letter["reason"]

@@ -10,10 +10,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from cloud_hub.store.apply import Batch, LaneKey, Values
+from cloud_hub.store.apply import Batch, Values
+from cloud_hub.store.gaps import gap_values
+from cloud_hub.store.marks import LaneKey
 from cloud_hub.store.revising import DEVICE, WAITING, revision_values
 from contract.encoding import MAX_READINGS_PER_ROW, decode
 from contract.messages import (
+    Clock,
     Escalation,
     Gap,
     RawRow,
@@ -23,7 +26,7 @@ from contract.messages import (
     VerdictEvent,
 )
 from contract.status import Lane, RowClass
-from contract.subjects import is_name
+from contract.subjects import is_name, is_request_id
 
 MAX_TEXT: Final = 256
 MAX_GAP_ROWS: Final = 10_000_000
@@ -78,13 +81,9 @@ def _add_raw(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) -> 
     row = decode(body, RawRow)
     _check_groups(row.groups)
     low, high = _time_ranges(row.groups)
-    clock = {
-        "boot": _text(row.clock.boot, "boot id", most=64),
-        "mono_s": _finite(row.clock.mono_s, "monotonic time"),
-        "wall_s": _finite(row.clock.wall_s, "wall time"),
-        "clock_trusted": row.clock.trusted,
-    }
+    clock = _clock(row.clock)
     key = place.columns()
+    batch.stamps.note(place.device, row.clock)
     batch.telemetry.extend(
         {
             **key,
@@ -100,6 +99,7 @@ def _add_raw(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) -> 
             "arrivals": group.arrivals,
             "values": group.values,
             "flags": group.flags,
+            "own": group.own or None,
         }
         for index, group in enumerate(row.groups)
     )
@@ -131,7 +131,7 @@ def _check_groups(groups: tuple[ReadingGroup, ...]) -> None:
         if n < 1 or c < 1 or len(group.units) != c:
             raise RowError("a group needs readings, channels, and one unit each")
         sizes = (len(group.times), len(group.arrivals), len(group.values), len(group.flags))
-        if sizes != (8 * n, 8 * n, 8 * n * c, n):
+        if sizes != (8 * n, 8 * n, 8 * n * c, n) or len(group.own) not in (0, 8 * n):
             raise RowError(f"columns of {sizes} bytes do not hold {n} readings of {c} channels")
         if not 0 <= group.first < MAX_READINGS_PER_ROW or group.first in taken:
             raise RowError("two groups begin at the same reading, or beyond the row")
@@ -153,7 +153,9 @@ def _add_verdict(kind: RowClass) -> Callable[[Batch, RowPlace, bytes, tuple[str,
     def add(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) -> int:
         event = decode(body, VerdictEvent)
         values = _event(batch, place, kind, payload=event)
-        batch.events.append({**values, **_identity(event.id, event.stream, event.time_s)})
+        identity = _identity(event.id, event.stream, event.time_s)
+        batch.events.append({**values, **identity, **_clock(event.clock)})
+        batch.stamps.note(place.device, event.clock)
         return 0
 
     return add
@@ -167,7 +169,9 @@ def _add_revision(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]
     _text(revision.model, "model", most=64)
     values = _event(batch, place, RowClass.REVISION, payload=revision)
     identity = _identity(revision.verdict, revision.stream, revision.time_s)
-    batch.events.append({**values, **identity})
+    batch.events.append({**values, **identity, **_clock(revision.clock)})
+    if revision.clock is not None:
+        batch.stamps.note(place.device, revision.clock)
     batch.revisions.append(
         revision_values(place.device, revision, source=DEVICE, made_s=batch.received_s)
     )
@@ -197,18 +201,19 @@ def _add_gap(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) -> 
         raise RowError("a gap covers rows first..last, at most ten million, and counts readings")
     if gap.stride not in GAP_STRIDES:
         raise RowError("a gap's stride is 0, or a power of two up to 2^20")
+    if gap.epoch and not is_request_id(gap.epoch):
+        raise RowError("an epoch has 1 to 64 letters, digits, - and _")
+    key = (place.device, gap.epoch or place.epoch, gap.lane.value)
     batch.gaps.append(
-        {
-            **place.columns(),
-            "gap_lane": gap.lane.value,
-            "first": gap.first,
-            "last": gap.last,
-            "stride": gap.stride,
-            "readings": gap.readings,
-            "reason": _text(gap.reason, "reason"),
-        }
+        gap_values(
+            place.columns(),
+            key,
+            (gap.first, gap.last, gap.stride),
+            readings=gap.readings,
+            reason=_text(gap.reason, "reason"),
+            exact=gap.exact,
+        )
     )
-    key = (place.device, place.epoch, gap.lane.value)
     if gap.stride > 1:
         batch.thinned.setdefault(key, []).append((gap.first, gap.last, gap.stride))
     else:
@@ -247,8 +252,11 @@ def _add_rollup(batch: Batch, place: RowPlace, body: bytes, _: tuple[str, ...]) 
             "from_s": _finite(rollup.from_s, "time"),
             "to_s": _finite(rollup.to_s, "time"),
             "payload": _json(rollup),
+            **_clock(rollup.clock),
         }
     )
+    if rollup.clock is not None:
+        batch.stamps.note(place.device, rollup.clock)
     return 0
 
 
@@ -261,6 +269,18 @@ _ADDERS: Final[dict[RowClass, Callable[[Batch, RowPlace, bytes, tuple[str, ...]]
     RowClass.ROLLUP: _add_rollup,
     RowClass.RAW: _add_raw,
 }
+
+
+def _clock(clock: Clock | None) -> Values:
+    """The columns of a row's stamp; empty ones where it has none."""
+    if clock is None:
+        return {"boot": None, "mono_s": None, "wall_s": None, "clock_trusted": None}
+    return {
+        "boot": _text(clock.boot, "boot id", most=64),
+        "mono_s": _finite(clock.mono_s, "monotonic time"),
+        "wall_s": _finite(clock.wall_s, "wall time"),
+        "clock_trusted": clock.trusted,
+    }
 
 
 def _json(payload: Any) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 from sqlalchemy import delete, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from cloud_hub.store.marks import Marks, Range, Stretch
+from cloud_hub.store.gaps import count_gaps
+from cloud_hub.store.marks import LaneKey, Marks, Range, Stretch
+from cloud_hub.store.stamps import ClockNews, Stamps, write_stamps
 from cloud_hub.store.statements import insert_many, upsert
 from cloud_hub.store.tables import (
     dead_letters,
@@ -24,8 +26,6 @@ from cloud_hub.store.tables import (
     watermarks,
 )
 
-LaneKey = tuple[str, str, str]
-"""Device, epoch, lane."""
 Values = dict[str, Any]
 
 
@@ -45,6 +45,9 @@ class Batch:
     escalations: list[Values] = field(default_factory=list)
     revisions: list[Values] = field(default_factory=list)
     dead_letters: list[Values] = field(default_factory=list)
+    set_aside: int = 0
+    """Rows and messages that cannot be used; of many only some are kept as dead letters."""
+    stamps: Stamps = field(default_factory=Stamps)
     rows: dict[LaneKey, dict[int, int]] = field(default_factory=dict)
     covered: dict[LaneKey, list[Range]] = field(default_factory=dict)
     thinned: dict[LaneKey, list[Stretch]] = field(default_factory=dict)
@@ -58,11 +61,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a batch changed: rows and readings that are new, rows that were stored already."""
+    """What a batch changed: rows and readings that are new, rows that were settled already."""
 
     rows: int
     readings: int
     duplicates: int
+    clocks: ClockNews = field(default=ClockNews(), compare=False)
 
 
 async def apply_batch(
@@ -81,7 +85,22 @@ async def apply_batch(
     await insert_many(connection, revisions, batch.revisions)
     await _insert_dead_letters(connection, batch.dead_letters, max_dead_letters)
     await touch_devices(connection, batch.devices, seen_s=batch.received_s)
-    return await _advance(connection, batch)
+    clocks = await write_stamps(connection, batch.stamps, now_s=batch.received_s)
+    applied, settled = await _advance(connection, batch)
+    await count_gaps(connection, _recounted(batch, settled))
+    return replace(applied, clocks=clocks)
+
+
+def _recounted(batch: Batch, settled: Mapping[LaneKey, Range]) -> dict[LaneKey, list[Range]]:
+    """The stretches in which gap records may have got another count: new records, and rows that came late.
+
+    A row that was settled before it came is a repetition, or one that a gap record gave up too early.
+    """
+    spans: dict[LaneKey, list[Range]] = {key: [span] for key, span in settled.items()}
+    for gap in batch.gaps:
+        key = (gap["device"], gap["gap_epoch"], gap["gap_lane"])
+        spans.setdefault(key, []).append((gap["first"], gap["last"]))
+    return spans
 
 
 async def load_marks(connection: AsyncConnection, keys: Iterable[LaneKey]) -> dict[LaneKey, Marks]:
@@ -124,18 +143,25 @@ async def _insert_dead_letters(connection: AsyncConnection, rows: list[Values], 
     await connection.execute(delete(dead_letters).where(dead_letters.c.digest.in_(oldest)))
 
 
-async def _advance(connection: AsyncConnection, batch: Batch) -> Applied:
+async def _advance(
+    connection: AsyncConnection, batch: Batch
+) -> tuple[Applied, dict[LaneKey, Range]]:
+    """What was new, and between which numbers rows of a lane came that were settled before."""
     keys = {*batch.rows, *batch.covered, *batch.thinned}
     before = await load_marks(connection, keys)
     rows = readings = duplicates = 0
     changed: list[Values] = []
+    settled: dict[LaneKey, Range] = {}
     for key in sorted(keys):
         arrived: Mapping[int, int] = batch.rows.get(key, {})
         marks = before[key]
         fresh = [count for seq, count in arrived.items() if seq not in marks]
         rows += len(fresh)
         readings += sum(fresh)
-        duplicates += len(arrived) - len(fresh)
+        if len(fresh) < len(arrived):
+            duplicates += len(arrived) - len(fresh)
+            again = [seq for seq in arrived if seq in marks]
+            settled[key] = (min(again), max(again))
         after = marks.add(
             rows=arrived, covered=batch.covered.get(key, []), thinned=batch.thinned.get(key, [])
         )
@@ -144,7 +170,7 @@ async def _advance(connection: AsyncConnection, batch: Batch) -> Applied:
     if changed:
         statement = upsert(connection, watermarks, update=("applied", "marks", "updated_s"))
         await connection.execute(statement, changed)
-    return Applied(rows, readings, duplicates)
+    return Applied(rows, readings, duplicates), settled
 
 
 def _watermark(key: LaneKey, marks: Marks, now_s: float) -> Values:

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from cloud_hub.errors import SchemaMismatch, StoreError, StoreRejected
 from cloud_hub.store.engine import WRITE, make_engine
+from cloud_hub.store.migrations import can_upgrade, load_tool, upgrade
 from cloud_hub.store.statements import insert_ignore
 from cloud_hub.store.tables import SCHEMA_VERSION, hub_meta, metadata
 
@@ -34,10 +35,16 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self._writes: asyncio.Queue[_Waiting | None] = asyncio.Queue(MAX_WAITING_WRITES)
+        self._fault = ""
+
+    @property
+    def fault(self) -> str:
+        """Why the last write failed, or "" after one that did not."""
+        return self._fault
 
     @classmethod
     async def open(cls, url: str) -> Database:
-        """Opens the database, and makes its tables where there are none.
+        """Opens the database; makes its tables where there are none, and brings older ones up to date.
 
         Raises SchemaMismatch for a database of another version, StoreError when it cannot be opened.
         """
@@ -88,9 +95,12 @@ class Database:
             try:
                 result = await self._transaction(work)
             except StoreError as error:
+                if not isinstance(error, StoreRejected):
+                    await self._distrust(str(error))
                 if not done.cancelled():
                     done.set_exception(error)
             else:
+                self._fault = ""
                 if not done.cancelled():
                     done.set_result(result)
 
@@ -101,6 +111,14 @@ class Database:
     async def close(self) -> None:
         """Closes every connection."""
         await self._engine.dispose()
+
+    async def _distrust(self, why: str) -> None:
+        """Notes a failed write, and lets the next one begin on a new connection that reads the files anew."""
+        self._fault = why
+        try:
+            await self._engine.dispose()
+        except (SQLAlchemyError, OSError) as error:
+            self._fault = f"{why}; closing it: {_first_line(error)}"
 
     async def _transaction(self, work: Work[T]) -> T:
         try:
@@ -137,18 +155,31 @@ async def _ensure_schema(connection: AsyncConnection) -> None:
         await connection.run_sync(metadata.create_all)
         row = {"key": "schema_version", "value": str(SCHEMA_VERSION)}
         await connection.execute(insert_ignore(connection, hub_meta), row)
+    found = await _stamp(connection)
+    if found is not None and can_upgrade(found):
+        await asyncio.to_thread(load_tool)
+        await connection.run_sync(lambda sync: upgrade(sync, found))
     await _check_schema(connection)
 
 
 async def _check_schema(connection: AsyncConnection) -> None:
-    found = await connection.scalar(
+    found = await _stamp(connection)
+    if found == str(SCHEMA_VERSION):
+        return
+    advice = (
+        "`cloud-hub serve` of this version brings it up to date"
+        if can_upgrade(found)
+        else "run the hub that made it, or name another database in [store]"
+    )
+    raise SchemaMismatch(
+        f"the database has schema {found}, this hub needs {SCHEMA_VERSION}: {advice}"
+    )
+
+
+async def _stamp(connection: AsyncConnection) -> str | None:
+    return await connection.scalar(
         select(hub_meta.c.value).where(hub_meta.c.key == "schema_version")
     )
-    if found != str(SCHEMA_VERSION):
-        raise SchemaMismatch(
-            f"the database has schema {found}, this hub needs {SCHEMA_VERSION}: run the hub that made it, "
-            "or name another database in [store]"
-        )
 
 
 def _first_line(error: Exception) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import func, select, update
+from sqlalchemy import case, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from cloud_hub.store.apply import touch_devices
 from cloud_hub.store.marks import Marks
 from cloud_hub.store.tables import (
+    clock_marks,
     dead_letters,
     devices,
     escalations,
@@ -51,6 +52,12 @@ async def known_devices(connection: AsyncConnection) -> list[str]:
     return list(await connection.scalars(select(devices.c.device).order_by(devices.c.device)))
 
 
+async def is_known(connection: AsyncConnection, device: str) -> bool:
+    """Whether a device was ever heard of."""
+    found = await connection.scalar(select(devices.c.device).where(devices.c.device == device))
+    return found is not None
+
+
 async def show_device(connection: AsyncConnection, device: str) -> Record | None:
     """All that is known of one device, or None if nothing is."""
     row = (await connection.execute(select(devices).where(devices.c.device == device))).first()
@@ -71,6 +78,7 @@ async def show_device(connection: AsyncConnection, device: str) -> Record | None
         ),
         "revised": await _counts(connection, revisions.c.source, revisions.c.device == device),
         "gaps": await _gaps(connection, device),
+        "times": await _times(connection, device),
         "dead_letters": await _counts(
             connection, dead_letters.c.reason, dead_letters.c.device == device
         ),
@@ -135,8 +143,35 @@ async def _streams(connection: AsyncConnection, device: str) -> list[Record]:
 
 
 async def _gaps(connection: AsyncConnection, device: str) -> Record:
-    statement = select(func.count(), func.coalesce(func.sum(gaps.c.readings), 0)).where(
-        gaps.c.device == device
+    c = gaps.c
+    guessed = case((c.exact, 0), else_=1)
+    sums = [func.coalesce(func.sum(each), 0) for each in (c.readings, c.held_readings, guessed)]
+    statement = select(func.count(), *sums).where(c.device == device)
+    count, readings, held, inexact = (await connection.execute(statement)).one()
+    return {
+        "records": count,
+        "readings": int(readings),
+        "held": int(held),
+        "exact": not inexact,
+    }
+
+
+async def _times(connection: AsyncConnection, device: str) -> Record:
+    """Readings whose device did not know the time: repaired, found right, or still in doubt, and of which boots.
+
+    Those in doubt are repaired when a trusted stamp of the same boot comes, and of no other boot.
+    """
+    c, marks = telemetry.c, clock_marks.c
+    doubtful = (c.device == device, ~c.clock_trusted)
+    statement = (
+        select(c.shift_s.is_(None), c.shift_s == 0, func.sum(c.count))
+        .where(*doubtful)
+        .group_by(c.shift_s.is_(None), c.shift_s == 0)
     )
-    count, readings = (await connection.execute(statement)).one()
-    return {"records": count, "readings": int(readings)}
+    found = {"in_doubt": 0, "repaired": 0, "found_right": 0}
+    for waits, right, readings in await connection.execute(statement):
+        found["in_doubt" if waits else "found_right" if right else "repaired"] = int(readings)
+    told = select(marks.boot).where(marks.device == device)
+    boots = select(c.boot).where(*doubtful, c.shift_s.is_(None), c.boot.not_in(told)).distinct()
+    waiting = list(await connection.scalars(boots))
+    return {**found, "boots_in_doubt": sorted(waiting)}

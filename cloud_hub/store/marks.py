@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+LaneKey = tuple[str, str, str]
+"""Device, epoch, lane."""
 Range = tuple[int, int]
 """First and last number, both included."""
 Stretch = tuple[int, int, int]

@@ -1,14 +1,13 @@
 """The tables. One schema for SQLite and PostgreSQL; every primary key makes an insert idempotent.
 
-Migrations: this is the first schema. Tables are made by `create_all` and stamped with `SCHEMA_VERSION`; a
-database with another stamp is refused with a clear error, never guessed at. The first change of a table
-brings the migration tool with it, and finds the stamp to start from. A tool with one empty migration
-would be one more thing that can fail at start, for nothing yet.
+Tables of a new database are made by `create_all` and stamped with `SCHEMA_VERSION`. An older one is brought
+up to it by the steps of `migrations.py`; one with any other stamp is refused, never guessed at. A change here
+needs a step there.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -23,9 +22,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
+    true,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 metadata = MetaData()
 
@@ -68,6 +69,40 @@ def _row_key() -> list[Column[str] | Column[int]]:
     ]
 
 
+def clock_columns(*, needed: bool) -> list[Column[Any]]:
+    """The clocks of the device when it made a row; `shift_s` is by how much the hub corrected its times.
+
+    `shift_s` is NULL where nothing was corrected, and 0 where an untrusted clock was found to be right.
+    """
+    return [
+        Column("boot", String(64), nullable=not needed),
+        Column("mono_s", Float, nullable=not needed),
+        Column("wall_s", Float, nullable=not needed),
+        Column("clock_trusted", Boolean, nullable=not needed),
+        Column("shift_s", Float),
+    ]
+
+
+def clock_indexes(table: str) -> list[Index]:
+    """What finds the rows of a boot whose times are not sure, or not sure yet; others cost nothing."""
+    doubt = {"sqlite": "clock_trusted = 0", "postgresql": "NOT clock_trusted"}
+    due = {name: f"{where} AND shift_s IS NULL" for name, where in doubt.items()}
+    return [
+        Index(
+            f"{table}_in_doubt",
+            *("device", "boot", "mono_s"),
+            sqlite_where=text(doubt["sqlite"]),
+            postgresql_where=text(doubt["postgresql"]),
+        ),
+        Index(
+            f"{table}_to_repair",
+            *("device", "boot"),
+            sqlite_where=text(due["sqlite"]),
+            postgresql_where=text(due["postgresql"]),
+        ),
+    ]
+
+
 telemetry = Table(
     "telemetry",
     metadata,
@@ -83,11 +118,10 @@ telemetry = Table(
     Column("arrivals", LargeBinary, nullable=False),
     Column("values", LargeBinary, nullable=False),
     Column("flags", LargeBinary, nullable=False),
-    Column("boot", String(64), nullable=False),
-    Column("mono_s", Float, nullable=False),
-    Column("wall_s", Float, nullable=False),
-    Column("clock_trusted", Boolean, nullable=False),
+    *clock_columns(needed=True),
+    Column("own", LargeBinary),
     Index("telemetry_by_time", "device", "stream", "t_max"),
+    *clock_indexes("telemetry"),
 )
 
 events = Table(
@@ -100,8 +134,10 @@ events = Table(
     Column("id", String(128), nullable=False),
     Column("payload", Text, nullable=False),
     Column("received_s", Float, nullable=False),
+    *clock_columns(needed=False),
     Index("events_by_time", "device", "stream", "time_s"),
     Index("events_by_id", "device", "id"),
+    *clock_indexes("events"),
 )
 
 gaps = Table(
@@ -114,7 +150,15 @@ gaps = Table(
     Column("stride", BigInteger, nullable=False),
     Column("readings", BigInteger, nullable=False),
     Column("reason", Text, nullable=False),
+    Column("gap_epoch", String(64), nullable=False, server_default=""),
+    Column("declared", BigInteger, nullable=False, server_default="0"),
+    Column("held_rows", BigInteger, nullable=False, server_default="0"),
+    Column("held_readings", BigInteger, nullable=False, server_default="0"),
+    Column("exact", Boolean, nullable=False, server_default=true()),
+    Index("gaps_by_lane", "device", "gap_epoch", "gap_lane", "first"),
 )
+"""`readings` is what is lost as far as the hub knows: `declared` by the device, less `held_readings` of rows
+that are covered by the gap and are here all the same. `gap_epoch` and `gap_lane` are where those rows are."""
 
 rollups = Table(
     "rollups",
@@ -124,8 +168,21 @@ rollups = Table(
     Column("from_s", Float, nullable=False),
     Column("to_s", Float, nullable=False),
     Column("payload", Text, nullable=False),
+    *clock_columns(needed=False),
     Index("rollups_by_time", "device", "stream", "to_s"),
+    *clock_indexes("rollups"),
 )
+
+clock_marks = Table(
+    "clock_marks",
+    metadata,
+    Column("device", String(64), primary_key=True),
+    Column("boot", String(64), primary_key=True),
+    Column("from_mono_s", Float, primary_key=True),
+    Column("to_mono_s", Float, nullable=False),
+    Column("offset_s", Float, nullable=False),
+)
+"""Wall less monotonic time, as trusted stamps of a boot told it from one moment to another."""
 
 escalations = Table(
     "escalations",

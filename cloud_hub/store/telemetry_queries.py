@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, RowMapping, func, select
+from sqlalchemy import ColumnElement, RowMapping, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from cloud_hub.store.tables import gaps, telemetry
-from contract.status import Lane
+from cloud_hub.store.gap_queries import DeclaredGap, declared_gaps
+from cloud_hub.store.tables import telemetry
 
 MAX_READINGS = 1_000_000
 
@@ -20,7 +21,11 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """Some readings of one stream in columns: times and arrivals [n], values [n, c], flags [n]."""
+    """Some readings of one stream in columns: times, arrivals and own [n], values [n, c], flags [n].
+
+    `own` are payloads' own times that were not simply used, else NaN. `shift_s` is by how much the hub
+    corrected the arrivals, and the times that follow from them; None where it did not look at them.
+    """
 
     stream: str
     channels: tuple[str, ...]
@@ -29,19 +34,8 @@ class Readings:
     arrivals: F64
     values: F64
     flags: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class DeclaredGap:
-    """Readings that a device gave up; they lie between the two times, as far as stored rows can tell."""
-
-    first: int
-    last: int
-    stride: int
-    readings: int
-    reason: str
-    after_s: float | None
-    before_s: float | None
+    own: F64
+    shift_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +58,7 @@ async def query_telemetry(
 ) -> TelemetryAnswer:
     """The newest `limit` readings of a device in from_s ≤ time < to_s, in order of time, and its gaps."""
     c = telemetry.c
-    where: list[ColumnElement[bool]] = [c.device == device]
-    if stream is not None:
-        where.append(c.stream == stream)
-    if from_s is not None:
-        where.append(c.t_max >= from_s)
-    if to_s is not None:
-        where.append(c.t_min < to_s)
+    where = _within_range(device, stream, from_s, to_s)
     statement = (
         select(telemetry).where(*where).order_by(c.t_max.desc(), c.seq.desc(), c.first.desc())
     )
@@ -86,8 +74,39 @@ async def query_telemetry(
                 groups.append(group)
             if truncated:
                 break
-    declared = await _declared_gaps(connection, device, from_s, to_s)
+    declared = await declared_gaps(connection, device, from_s=from_s, to_s=to_s)
     return TelemetryAnswer(tuple(reversed(groups)), declared, truncated)
+
+
+async def stream_readings(
+    connection: AsyncConnection,
+    device: str,
+    *,
+    stream: str | None = None,
+    from_s: float | None = None,
+    to_s: float | None = None,
+) -> AsyncIterator[Readings]:
+    """Every reading of a device in from_s ≤ time < to_s, once, a group at a time, in no particular order."""
+    where = _within_range(device, stream, from_s, to_s)
+    async with connection.stream(select(telemetry).where(*where)) as rows:
+        async for row in rows.mappings():
+            group = _within(_unpack(row), from_s, to_s)
+            if len(group.times):
+                yield group
+
+
+def _within_range(
+    device: str, stream: str | None, from_s: float | None, to_s: float | None
+) -> list[ColumnElement[bool]]:
+    c = telemetry.c
+    where: list[ColumnElement[bool]] = [c.device == device]
+    if stream is not None:
+        where.append(c.stream == stream)
+    if from_s is not None:
+        where.append(c.t_max >= from_s)
+    if to_s is not None:
+        where.append(c.t_min < to_s)
+    return where
 
 
 def _unpack(row: RowMapping) -> Readings:
@@ -100,6 +119,8 @@ def _unpack(row: RowMapping) -> Readings:
         arrivals=np.frombuffer(row["arrivals"], "<f8"),
         values=np.frombuffer(row["values"], "<f8").reshape(row["count"], len(channels)),
         flags=np.frombuffer(row["flags"], "u1"),
+        own=np.frombuffer(row["own"], "<f8") if row["own"] else np.full(row["count"], np.nan),
+        shift_s=row["shift_s"],
     )
 
 
@@ -126,34 +147,6 @@ def _select(group: Readings, index: NDArray[np.intp]) -> Readings:
         arrivals=group.arrivals[index],
         values=group.values[index],
         flags=group.flags[index],
-    )
-
-
-async def _declared_gaps(
-    connection: AsyncConnection, device: str, from_s: float | None, to_s: float | None
-) -> tuple[DeclaredGap, ...]:
-    """The gaps in telemetry that may lie in the range: a gap has numbers, its neighbours have times."""
-    g, t = gaps.c, telemetry.c
-    same = (t.device == g.device) & (t.epoch == g.epoch)
-    after = (
-        select(func.max(t.t_max))
-        .where(same, t.seq < g.first, t.seq >= g.first - 16)
-        .scalar_subquery()
-    )
-    before = (
-        select(func.min(t.t_min))
-        .where(same, t.seq > g.last, t.seq <= g.last + 16)
-        .scalar_subquery()
-    )
-    statement = (
-        select(g.first, g.last, g.stride, g.readings, g.reason, after, before)
-        .where(g.device == device, g.gap_lane == Lane.TEL)
-        .order_by(g.epoch, g.first, g.last)
-    )
-    found = [DeclaredGap(*row) for row in await connection.execute(statement)]
-    return tuple(
-        gap
-        for gap in found
-        if (from_s is None or gap.before_s is None or gap.before_s >= from_s)
-        and (to_s is None or gap.after_s is None or gap.after_s < to_s)
+        own=group.own[index],
+        shift_s=group.shift_s,
     )

@@ -16,6 +16,7 @@ from edge_agent.pipeline.judging import Judged, KindJudge
 from edge_agent.pipeline.memory import read_memory, remember, restore
 from edge_agent.pipeline.outcome import Ask, Outcome, escalation_row, verdict_id, verdict_row
 from edge_agent.pipeline.telemetry import group_batch, raw_rows
+from edge_agent.readings.clock import stamped
 from edge_agent.readings.registry import Registry, TooManyStreams, make_kind
 from edge_agent.routing.budget import TokenBucket
 from edge_agent.routing.episodes import Meaning, StreamHistory, settle
@@ -92,6 +93,7 @@ class Pipeline:
         self._bucket = TokenBucket(routing.max_escalations_per_s)
         self._history: list[dict[int, StreamHistory]] = [defaultdict(StreamHistory) for _ in kinds]
         self._dirty: set[tuple[int, int]] = set()
+        self._heard_ns: list[dict[int, int]] = [{} for _ in kinds]
 
     # --- a batch ---------------------------------------------------------------------------
 
@@ -114,6 +116,7 @@ class Pipeline:
         stages.validated = self._clock.mono_ns()
         if accepted:
             stamp = self._clock.stamp()
+            accepted = [stamped(readings, stamp) for readings in accepted]
             outcome.rows.extend(raw_rows(accepted, self.registry, stamp))
             for readings in accepted:
                 outcome.readings += len(readings)
@@ -144,6 +147,9 @@ class Pipeline:
     ) -> None:
         kind = readings.kind
         self._dirty.update((kind, slot) for slot in set(readings.slots.tolist()))
+        self._heard_ns[kind].update(
+            zip(readings.slots.tolist(), readings.arrivals_ns.tolist(), strict=True)
+        )
         judge = self._judges[kind]
         due = judge.push(readings)
         stages.windowed = self._clock.mono_ns()
@@ -286,6 +292,21 @@ class Pipeline:
         found = self.registry.find(stream)
         kind = 0 if found is None else found[0]
         return self.registry.kinds[kind].settings.deadline_ms
+
+    def heard(self) -> list[tuple[str, int]]:
+        """Every stream, and when its last reading arrived (monotonic ns; 0: before the start)."""
+        found = []
+        for name in self.registry.names():
+            place = self.registry.find(name)
+            if place is not None:
+                found.append((name, self._heard_ns[place[0]].get(place[1], 0)))
+        return found
+
+    def unheard_tables(self) -> list[str]:
+        """The `[[stream]]` tables of which no stream was ever seen."""
+        seen = {place[0] for name in self.registry.names() if (place := self.registry.find(name))}
+        kinds = self.registry.kinds
+        return [kind.settings.name for kind in kinds if kind.index not in seen]
 
     # --- models ------------------------------------------------------------------------------
 

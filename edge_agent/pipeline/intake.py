@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from contract.status import Fault
+from contract.trust import ReadingFlag
 from edge_agent.decode.rows import Decoder, Reject, Rows
 from edge_agent.errors import ConfigurationError
 from edge_agent.readings.clock import trusted_times
 from edge_agent.readings.registry import Kind, Registry, TooManyStreams
 from edge_agent.readings.validate import check_values
-from edge_agent.types import FaultNote, MessageBatch, ReadingBatch, ReadingFlag
+from edge_agent.types import FaultNote, MessageBatch, ReadingBatch
 
 SAMPLE_BYTES = 256
 MAX_TOPIC_LENGTH = 1024
@@ -152,7 +153,7 @@ class Intake:
         values = np.array(columns.rows.values).reshape(count, len(kind.channels))
         arrivals_s = batch.arrivals_s[messages]
         given = np.array(columns.rows.times)
-        times_s, untrusted = trusted_times(given, arrivals_s, kind.settings.time)
+        times_s, untrusted, own_s = trusted_times(given, arrivals_s, kind.settings.time)
         checked = check_values(values, kind.limits)
         flags = np.zeros(count, dtype=np.uint8)
         if untrusted.any():
@@ -174,6 +175,7 @@ class Intake:
                 return None
             slots, messages, times_s = slots[kept], messages[kept], times_s[kept]
             arrivals_s, flags, accepted = arrivals_s[kept], flags[kept], accepted[kept]
+            own_s = own_s[kept]
         return ReadingBatch(
             kind=kind.index,
             slots=slots,
@@ -183,6 +185,7 @@ class Intake:
             arrivals_ns=batch.arrivals_ns[messages],
             values=accepted,
             flags=flags,
+            own_s=None if np.isnan(own_s).all() else own_s,
         )
 
     def _note_times(

@@ -29,7 +29,7 @@ def raw_rows(batches: list[ReadingBatch], registry: Registry, clock: Clock) -> I
     for batch in batches:
         kind = registry.kinds[batch.kind]
         declared = sum(len(text.encode()) + 4 for text in (*kind.channels, *kind.units))
-        each = 8 * len(kind.channels) + 17
+        each = 8 * len(kind.channels) + (17 if batch.own_s is None else 25)
         order = np.argsort(batch.slots, kind="stable")
         ordered = batch.slots[order]
         edges = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1], True])
@@ -63,7 +63,15 @@ def _group(batch: ReadingBatch, take: I64, stream: str, kind: Kind, *, first: in
         arrivals=batch.arrivals_s[take].tobytes(),
         values=batch.values[take].tobytes(),
         flags=batch.flags[take].tobytes(),
+        own=_own(batch, take),
     )
+
+
+def _own(batch: ReadingBatch, take: I64) -> bytes:
+    """The column `own`; empty where none of these readings has one."""
+    if batch.own_s is None or np.isnan(own_s := batch.own_s[take]).all():
+        return b""
+    return own_s.tobytes()
 
 
 def _row(groups: list[ReadingGroup], readings: int, clock: Clock) -> NewRow:
@@ -82,4 +90,5 @@ def group_batch(group: ReadingGroup, *, kind: int, slot: int) -> ReadingBatch:
         arrivals_ns=np.zeros(count, dtype=np.int64),
         values=np.frombuffer(group.values, dtype="<f8").reshape(count, -1),
         flags=np.frombuffer(group.flags, dtype=np.uint8),
+        own_s=np.frombuffer(group.own, dtype="<f8") if group.own else None,
     )

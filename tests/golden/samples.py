@@ -1,8 +1,9 @@
-"""One sample of every wire message, every field filled; its frozen bytes lie in `messages/`.
+"""Samples of every wire message; their frozen bytes lie in `messages/`.
 
 The bytes are what devices and hubs in the field already send and have stored: they are never made
-again, only added to. A new message gets its file from `python -m tests.golden.samples`, which
-writes files that are absent and touches none that are there.
+again, only added to. A new message, or one that got new fields (its sample is then named `Name.2`, every
+field filled), gets its file from `python -m tests.golden.samples`, which writes files that are absent and
+touches none that are there.
 """
 
 from pathlib import Path
@@ -50,6 +51,10 @@ GROUP = ReadingGroup(
     flags=bytes([0, 4]),
 )
 GAP = Gap(lane=Lane.TEL, first=10, last=99, stride=2, readings=4608, reason="quota")
+GAP_BODY = msgspec.msgpack.encode(
+    {"lane": "tel", "first": 10, "last": 99, "stride": 2, "readings": 4608, "reason": "quota"}
+)
+"""The gap as the first version encoded it: a row's body is frozen with the row."""
 REVISION = Revision(
     verdict="9f86d081884c7d659a2feaa0",
     stream="pump/1",
@@ -110,8 +115,8 @@ SAMPLES: dict[str, msgspec.Struct] = {
             score_max=4.5,
             latency_buckets={-3: 10, 7: 50},
         ),
-        Row(seq=12, kind=RowClass.GAP, body=encode(GAP)),
-        RowMessage(epoch="e1", lane=Lane.EVT, rows=(Row(12, RowClass.GAP, encode(GAP)),)),
+        Row(seq=12, kind=RowClass.GAP, body=GAP_BODY),
+        RowMessage(epoch="e1", lane=Lane.EVT, rows=(Row(12, RowClass.GAP, GAP_BODY),)),
         InferRequest(
             model="waterflow-anomaly",
             feature_digest="ab" * 32,
@@ -151,6 +156,23 @@ SAMPLES: dict[str, msgspec.Struct] = {
         ),
     )
 }
+
+LATER = (
+    msgspec.structs.replace(
+        GROUP, flags=bytes([9, 4]), own=np.array([4070908800.0, np.nan], dtype="<f8").tobytes()
+    ),
+    msgspec.structs.replace(REVISION, clock=CLOCK),
+    msgspec.structs.replace(GAP, epoch="e0", exact=False, reason="lost"),
+    msgspec.structs.replace(SAMPLES["Rollup"], clock=CLOCK),
+    msgspec.structs.replace(SAMPLES["StateReport"], degraded=("safe mode",)),
+)
+"""Messages that got fields after their first bytes were frozen."""
+SAMPLES |= {f"{type(sample).__name__}.2": sample for sample in LATER}
+
+
+def kind_of(name: str) -> str:
+    """The message that a sample is one of."""
+    return name.partition(".")[0]
 
 
 def sample_file(name: str) -> Path:

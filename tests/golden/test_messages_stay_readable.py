@@ -6,7 +6,7 @@ import pytest
 from contract import messages
 from contract.encoding import MAX_MESSAGE_BYTES, decode, encode
 from contract.status import Lane, Reason, RowClass, Status, Tier
-from tests.golden.samples import FOLDER, SAMPLES, sample_file
+from tests.golden.samples import FOLDER, SAMPLES, kind_of, sample_file
 
 WIRE = {
     name
@@ -16,8 +16,8 @@ WIRE = {
 
 
 def test_every_wire_message_has_a_frozen_sample():
-    assert set(SAMPLES) == WIRE
-    assert {path.stem for path in FOLDER.glob("*.msgpack")} == WIRE
+    assert {kind_of(name) for name in SAMPLES} == WIRE
+    assert {path.stem for path in FOLDER.glob("*.msgpack")} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
@@ -49,7 +49,7 @@ def test_a_field_with_a_default_may_be_absent(name):
     content = msgspec.msgpack.decode(sample_file(name).read_bytes())
     optional = [field for field in msgspec.structs.fields(kind) if not field.required]
     for field in optional:
-        del content[field.encode_name]
+        content.pop(field.encode_name, None)
     found = decode(msgspec.msgpack.encode(content), kind)
     for field in optional:
         default = {} if field.default is msgspec.NODEFAULT else field.default

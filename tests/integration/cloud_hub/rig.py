@@ -78,7 +78,7 @@ async def running_hub(
             await running
 
 
-async def until(true: Callable[[], bool], *, limit_s: float = 15.0) -> None:
+async def until(true: Callable[[], object], *, limit_s: float = 15.0) -> None:
     """Returns once `true()`."""
     async with asyncio.timeout(limit_s):
         while not true():

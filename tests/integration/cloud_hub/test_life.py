@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from nats.errors import Error as NatsError
 
 from bench.servers import NatsServer, make_nats_server, nats_server
 from cloud_hub.errors import StartRefused
@@ -15,7 +16,9 @@ from cloud_hub.hub.crew import Role
 from cloud_hub.hub.life import Hub
 from cloud_hub.store.fleet_queries import show_device
 from contract.status import Lane
+from tests.ack_subjects import both_ack_subjects
 from tests.integration.cloud_hub.rig import (
+    Device,
     device,
     eventually,
     hub_settings,
@@ -66,6 +69,7 @@ async def test_a_hub_without_its_server_keeps_trying_and_serves_when_it_comes(tm
             await server.stop()
 
 
+@both_ack_subjects
 async def test_a_frozen_server_is_noticed_and_its_rows_are_stored_once_it_thaws(
     hub_nats: NatsServer, tmp_path: Path, monkeypatch
 ):
@@ -85,6 +89,7 @@ async def test_a_frozen_server_is_noticed_and_its_rows_are_stored_once_it_thaws(
             )
 
 
+@both_ack_subjects
 async def test_a_kill_between_commit_and_acknowledgement_stores_nothing_twice(
     hub_nats: NatsServer, tmp_path: Path
 ):
@@ -125,11 +130,12 @@ async def test_sigterm_drains_and_ends_with_zero_and_systemd_is_told(
     hub_nats: NatsServer, tmp_path: Path
 ):
     told: asyncio.Queue[bytes] = asyncio.Queue(8)
+    alive: list[bytes] = []
     address = str(tmp_path / "notify")
 
     class Listener(asyncio.DatagramProtocol):
         def datagram_received(self, data: bytes, addr: object) -> None:
-            told.put_nowait(data)
+            alive.append(data) if data == b"WATCHDOG=1" else told.put_nowait(data)
 
     import socket
 
@@ -153,6 +159,7 @@ async def test_sigterm_drains_and_ends_with_zero_and_systemd_is_told(
         assert await told.get() == b"STOPPING=1"
         _, said = await hub.communicate()
     transport.close()
+    assert alive
     assert hub.returncode == 0, said.decode()
     assert b"hub_stopped" in said
 
@@ -188,22 +195,47 @@ async def test_roles_can_be_served_apart(hub_nats: NatsServer, tmp_path: Path):
         )
 
 
-async def test_a_server_with_the_second_form_of_acknowledgements_is_drained_too(tmp_path: Path):
-    flags = "feature_flags { js_ack_fc_v2: true }"
-    async with (
-        nats_server(tmp_path, extra_conf=flags) as server,
-        running_hub(hub_settings(server, tmp_path)),
-        device(server) as d1,
-    ):
-        await d1.publish([raw_row(1)], Lane.TEL)
-        await eventually(
-            lambda: d1.state({Lane.TEL: 2}),
-            lambda a: a.watermarks[Lane.TEL].applied == 1 and a.watermarks[Lane.TEL].pending == 0,
-        )
-
-
 async def test_a_stream_that_would_drop_data_is_refused(hub_nats: NatsServer, tmp_path: Path):
     async with device(hub_nats) as d1:
         await d1.client.jetstream().add_stream(name="EDGE_TEL", subjects=["edge.v1.*.tel"])
     error = await _refusal(Hub(hub_settings(hub_nats, tmp_path)))
     assert "EDGE_TEL exists with retention" in str(error)
+
+
+async def test_a_hub_whose_log_nobody_reads_any_more_goes_on(hub_nats: NatsServer, tmp_path: Path):
+    config = tmp_path / "hub.toml"
+    config.write_text(
+        f'[nats]\nurl = "{hub_nats.url}"\nmonitor_url = "{hub_nats.monitor_url}"\n'
+        "max_stream_bytes = 67108864\nreconnect_jitter_s = 0.1\n"
+        '[store]\ndata_dir = "hub"\n[http]\nenabled = false\n'
+    )
+    reader, writer = os.pipe()
+    hub = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "cloud_hub", "serve", "--config", str(config)), stderr=writer
+    )
+    os.close(writer)
+    os.close(reader)
+    try:
+        async with device(hub_nats) as d1:
+            await eventually(lambda: _stored(d1, 1), lambda applied: applied == 1, limit_s=30)
+        await hub_nats.restart()
+        async with device(hub_nats) as d1:
+            await eventually(lambda: _stored(d1, 2), lambda applied: applied == 2)
+        assert hub.returncode is None
+        hub.terminate()
+        async with asyncio.timeout(20):
+            assert await hub.wait() == 0
+    finally:
+        if hub.returncode is None:
+            hub.kill()
+            await hub.wait()
+
+
+async def _stored(d1: Device, seq: int) -> int:
+    """Sends a row, and returns what is applied; 0 while nobody takes it or answers."""
+    try:
+        await d1.publish([raw_row(seq)], Lane.TEL)
+        return (await d1.state({Lane.TEL: seq})).watermarks[Lane.TEL].applied
+    except NatsError:
+        await asyncio.sleep(0.1)
+        return 0

@@ -1,9 +1,11 @@
 """A warning repeats at most once a minute, and says how often it was held back."""
 
+import os
+
 import pytest
 import structlog
 
-from cloud_hub.log import RepeatLimit
+from cloud_hub.log import RepeatLimit, Unbreakable
 
 
 class Clock:
@@ -46,3 +48,15 @@ def test_the_memory_is_bounded(keys: int):
     for n in range(keys):
         _say(limit, "down", key=str(n))
     assert len(limit._last) <= 1024
+
+
+def test_a_log_that_nobody_reads_any_more_ends_nothing():
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "w", buffering=1, encoding="utf-8") as stream:
+        log = Unbreakable(stream)
+        log.write("one\n")
+        os.close(reader)
+        for _ in range(3):
+            log.write("two\n")
+            log.flush()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -24,6 +24,7 @@ from edge_agent.errors import Forbidden, LinkDown, LinkError, LinkTimeout, NoRes
 from edge_agent.link.connection import Link
 from edge_agent.link.inference import HubInference
 from edge_agent.settings import HubSettings
+from tests.ack_subjects import both_ack_subjects
 
 CLOCK = SystemClock()
 
@@ -101,10 +102,14 @@ async def test_a_request_is_answered_on_the_devices_own_inbox(hub_nats):
 async def test_nobody_listening_is_known_at_once(hub_nats):
     async with linked(hub_nats.url) as link:
         loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        with pytest.raises(NoResponders):
-            await ask_state(link, timeout_s=5)
-        assert loop.time() - began_s < 0.2
+        took_s = []
+        for _ in range(20):
+            began_s = loop.time()
+            with pytest.raises(NoResponders):
+                await ask_state(link, timeout_s=5)
+            took_s.append(loop.time() - began_s)
+        assert min(took_s) < 0.005, "a round trip to the server, and no wait"
+        assert sorted(took_s)[10] < 0.2
 
 
 async def test_a_silent_hub_is_a_timeout_and_a_cancelled_request_leaves_nothing(hub_nats):
@@ -180,6 +185,7 @@ async def test_a_frozen_server_is_noticed_thrown_away_and_found_again(hub_nats, 
         assert link.state().health is Health.DEGRADED
 
 
+@both_ack_subjects
 async def test_a_publish_is_stored_once_however_often_it_is_sent(hub_nats):
     async with linked(hub_nats.url) as link, hub_client(hub_nats.url) as client:
         stream = client.jetstream()
@@ -189,6 +195,7 @@ async def test_a_publish_is_stored_once_however_often_it_is_sent(hub_nats):
         assert (await stream.stream_info("EDGE_TEL")).state.messages == 1
 
 
+@both_ack_subjects
 async def test_a_stream_that_is_missing_or_full_says_so(hub_nats):
     async with linked(hub_nats.url) as link, hub_client(hub_nats.url) as client:
         with pytest.raises(NoResponders):

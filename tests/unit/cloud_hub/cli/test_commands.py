@@ -48,6 +48,17 @@ async def stored(config: Path) -> Path:
 
 
 @pytest.fixture
+async def bad(stored: Path) -> Path:
+    """The same database with one dead letter."""
+    async with writing(f"sqlite+aiosqlite:///{stored.parent / 'data' / 'hub.db'}") as database:
+        batch = decode_deliveries(
+            [delivery([verdict_row(7)], Lane.TEL)], Lane.TEL, received_s=1000.0
+        )
+        await database.write(lambda c: apply_batch(c, batch, max_dead_letters=9))
+    return stored
+
+
+@pytest.fixture
 def run(monkeypatch, capsys):
     """Runs `cloud-hub` with arguments; returns its exit code, stdout and stderr."""
 
@@ -64,7 +75,7 @@ def run(monkeypatch, capsys):
 def test_the_help_names_every_command(run):
     code, out, _ = run("--help")
     assert code == 0
-    assert all(word in out for word in ("serve", "device", "telemetry", "infer"))
+    assert all(word in out for word in ("serve", "device", "telemetry", "infer", "deadletters"))
 
 
 def test_devices_are_listed_for_people_and_programs(run, stored: Path):
@@ -83,10 +94,40 @@ def test_a_device_is_shown_with_lanes_streams_and_gaps(run, stored: Path):
     found = json.loads(out)
     assert code == 0
     assert {each["lane"]: each["applied"] for each in found["lanes"]} == {"evt": 2, "tel": 5}
-    assert found["gaps"] == {"records": 1, "readings": 8}
+    assert found["gaps"] == {"records": 1, "readings": 8, "held": 0, "exact": True}
+    assert found["times"]["in_doubt"] == 0
     code, out, _ = run("device", "show", "d1", "--config", stored)
     assert code == 0
     assert "pump" in out
+    assert "gaps: 8 readings in 1 records" in out
+
+
+def test_figures_come_from_unique_rows_with_what_is_missing(run, stored: Path):
+    arguments = ("telemetry", "stats", "--device", "d1", "--stream", "pump", "--config", stored)
+    code, out, _ = run(*arguments, "--json")
+    found = json.loads(out)
+    assert code == 0
+    (stream,) = found["streams"]
+    assert (stream["readings"], stream["first_s"], stream["last_s"]) == (8, 10.0, 23.0)
+    assert [(each["channel"], each["count"], each["mean"]) for each in stream["channels"]] == [
+        ("a", 8, 3.0), ("b", 8, 4.0),
+    ]  # fmt: skip
+    assert (found["stored"], found["lost"], found["coverage"]) == (9, 8, 9 / 17)
+    code, out, _ = run(*arguments)
+    assert "8 readings given up" in out
+    assert "52.94% are here" in out
+
+
+def test_dead_letters_are_listed(run, bad: Path):
+    code, out, _ = run("deadletters", "list", "--config", bad, "--json")
+    (found,) = json.loads(out)
+    assert code == 0
+    assert (found["device"], found["lane"], found["first"]) == ("d1", "tel", 7)
+    assert found["begins"]
+    code, out, _ = run("deadletters", "list", "--config", bad)
+    assert "travel in lane tel" in " ".join(out.split())
+    code, out, _ = run("deadletters", "list", "--config", bad, "--device", "d9")
+    assert "Nothing was set aside" in out
 
 
 def test_telemetry_comes_as_json_with_its_gaps(run, stored: Path):
@@ -114,6 +155,7 @@ def test_csv_disarms_formulas(run, stored: Path):
     [
         (["device", "show", "d9"], 1, "no device 'd9' has been heard of"),
         (["telemetry", "query", "--device", "d9"], 1, "no device 'd9'"),
+        (["telemetry", "stats", "--device", "d9"], 1, "no device 'd9'"),
         (["telemetry", "query", "--device", "d1", "--from", "soon"], 2, "is not a time"),
         (["telemetry", "query", "--device", "d1", "--json", "--csv"], 2, "exclude each other"),
     ],

@@ -157,7 +157,7 @@ async def test_rows_that_nobody_has_are_declared_and_hold_nothing_up(database, d
     around.waiting[Lane.TEL] = 0
     assert (await desk.answer("d1", report)).watermarks["tel"].applied == 8
     shown = await database.read(lambda c: show_device(c, "d1"))
-    assert shown["gaps"] == {"records": 1, "readings": 0}
+    assert shown["gaps"] == {"records": 1, "readings": 0, "held": 0, "exact": False}
 
 
 async def test_rows_are_not_forgone_while_a_gap_record_may_be_on_its_way(database, desk):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_hub.ingest.decode import MAX_ROWS, decode_deliveries
+from cloud_hub.ingest.decode import MAX_LETTERS, MAX_ROWS, decode_deliveries
 from cloud_hub.store.apply import Batch
 from cloud_hub.store.marks import Marks
 from cloud_hub.types import Delivery
@@ -176,7 +176,7 @@ def test_gaps_of_strides_that_no_device_uses_are_set_aside_and_the_rest_costs_no
     marks = Marks().add(thinned=batch.thinned[KEY])
     marks.missing(limit=64)
     assert time.thread_time() - started < 0.2
-    assert len(batch.dead_letters) == 160
+    assert batch.set_aside == 160
     assert marks.applied == 1
 
 
@@ -192,4 +192,14 @@ def test_a_message_of_too_many_rows_is_one_dead_letter():
     assert len(batch.dead_letters) == 1
     assert "at most 4096" in batch.dead_letters[0]["reason"]
     assert batch.covered == {KEY: [(1, MAX_ROWS + 1)]}
-    assert len(_decode(delivery(rows[:-1], Lane.TEL)).dead_letters) == MAX_ROWS
+
+
+def test_a_fetch_of_bad_rows_leads_to_few_dead_letters_and_settles_every_row():
+    rows = [Row(seq, RowClass.RAW, b"") for seq in range(1, MAX_ROWS + 1)]
+    batch = _decode(delivery(rows, Lane.TEL))
+    assert batch.set_aside == MAX_ROWS
+    assert len(batch.dead_letters) == MAX_LETTERS + 1
+    rest = batch.dead_letters[-1]
+    assert (rest["body"], rest["first"], rest["last"]) == (None, 1, MAX_ROWS)
+    assert f"{MAX_ROWS - MAX_LETTERS} more rows" in rest["reason"]
+    assert Marks().add(covered=batch.covered[KEY]).applied == MAX_ROWS

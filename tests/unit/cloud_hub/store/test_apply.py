@@ -79,7 +79,7 @@ async def test_a_gap_record_makes_what_it_covers_applied_and_keeps_what_it_keeps
     assert after_gaps.applied == 3
     assert after_rows.applied == 9
     assert shown is not None
-    assert shown["gaps"] == {"records": 2, "readings": 32}
+    assert shown["gaps"] == {"records": 2, "readings": 32, "held": 0, "exact": True}
 
 
 async def test_a_new_epoch_is_a_new_sequence(tmp_path: Path):

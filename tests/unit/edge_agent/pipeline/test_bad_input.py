@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contract.status import Fault
-from edge_agent.types import ReadingFlag
+from contract.trust import ReadingFlag
 from tests.fakes.batches import START_S, message_batch
 from tests.fakes.pipelines import details_of, faults_of, pipeline_of, raw_of
 from tests.fakes.settings import settings_of, stream

@@ -1,0 +1,21 @@
+-- The tables of schema 1, as they were released: never edited, only upgraded from.
+CREATE TABLE dead_letters (digest VARCHAR(64) NOT NULL, device VARCHAR(64) NOT NULL, subject TEXT NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, first BIGINT, last BIGINT, reason TEXT NOT NULL, size INTEGER NOT NULL, body BLOB, received_s FLOAT NOT NULL, PRIMARY KEY (digest));
+CREATE INDEX dead_letters_by_device ON dead_letters (device, received_s);
+CREATE TABLE devices (device VARCHAR(64) NOT NULL, first_seen_s FLOAT NOT NULL, last_seen_s FLOAT NOT NULL, state_seen_s FLOAT, state TEXT, revision_seq BIGINT NOT NULL, PRIMARY KEY (device));
+CREATE TABLE escalations (device VARCHAR(64) NOT NULL, verdict VARCHAR(128) NOT NULL, epoch VARCHAR(64) NOT NULL, seq BIGINT NOT NULL, model VARCHAR(64) NOT NULL, received_s FLOAT NOT NULL, body BLOB NOT NULL, state VARCHAR(16) NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, PRIMARY KEY (device, verdict));
+CREATE INDEX escalations_by_state ON escalations (state, received_s);
+CREATE TABLE events (device VARCHAR(64) NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, seq BIGINT NOT NULL, kind VARCHAR(16) NOT NULL, stream TEXT NOT NULL, time_s FLOAT NOT NULL, id VARCHAR(128) NOT NULL, payload TEXT NOT NULL, received_s FLOAT NOT NULL, PRIMARY KEY (device, epoch, lane, seq));
+CREATE INDEX events_by_time ON events (device, stream, time_s);
+CREATE INDEX events_by_id ON events (device, id);
+CREATE TABLE gaps (device VARCHAR(64) NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, seq BIGINT NOT NULL, gap_lane VARCHAR(8) NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL, stride BIGINT NOT NULL, readings BIGINT NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (device, epoch, lane, seq));
+CREATE TABLE hub_meta ("key" VARCHAR(64) NOT NULL, value TEXT NOT NULL, PRIMARY KEY ("key"));
+CREATE TABLE revisions (device VARCHAR(64) NOT NULL, verdict VARCHAR(128) NOT NULL, source VARCHAR(8) NOT NULL, seq BIGINT, stream TEXT NOT NULL, label VARCHAR(64) NOT NULL, score FLOAT NOT NULL, confidence FLOAT NOT NULL, model VARCHAR(64) NOT NULL, release BIGINT NOT NULL, time_s FLOAT NOT NULL, made_s FLOAT NOT NULL, PRIMARY KEY (device, verdict, source), CONSTRAINT revisions_by_seq UNIQUE (device, seq));
+CREATE TABLE rollups (device VARCHAR(64) NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, seq BIGINT NOT NULL, stream TEXT NOT NULL, from_s FLOAT NOT NULL, to_s FLOAT NOT NULL, payload TEXT NOT NULL, PRIMARY KEY (device, epoch, lane, seq));
+CREATE INDEX rollups_by_time ON rollups (device, stream, to_s);
+CREATE TABLE telemetry (device VARCHAR(64) NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, seq BIGINT NOT NULL, first INTEGER NOT NULL, stream TEXT NOT NULL, count INTEGER NOT NULL, t_min FLOAT NOT NULL, t_max FLOAT NOT NULL, channels TEXT NOT NULL, units TEXT NOT NULL, times BLOB NOT NULL, arrivals BLOB NOT NULL, "values" BLOB NOT NULL, flags BLOB NOT NULL, boot VARCHAR(64) NOT NULL, mono_s FLOAT NOT NULL, wall_s FLOAT NOT NULL, clock_trusted BOOLEAN NOT NULL, PRIMARY KEY (device, epoch, lane, seq, first));
+CREATE INDEX telemetry_by_time ON telemetry (device, stream, t_max);
+CREATE TABLE watermarks (device VARCHAR(64) NOT NULL, epoch VARCHAR(64) NOT NULL, lane VARCHAR(8) NOT NULL, applied BIGINT NOT NULL, marks TEXT NOT NULL, updated_s FLOAT NOT NULL, PRIMARY KEY (device, epoch, lane));
+INSERT INTO hub_meta VALUES ('schema_version', '1');
+INSERT INTO devices VALUES ('d1', 1.0, 2.0, NULL, NULL, 0);
+INSERT INTO gaps VALUES ('d1', 'e1', 'evt', 1, 'tel', 5, 6, 1, 8, 'quota');
+INSERT INTO telemetry VALUES ('d1', 'e1', 'tel', 1, 0, 'pump', 1, 10.0, 10.0, '["a"]', '[""]', x'0000000000002440', x'0000000000002440', x'000000000000F03F', x'00', 'b1', 10.0, 10.0, 0);
