@@ -1,9 +1,15 @@
-"""The loop from messages to verdicts: decided at once, stored together, acknowledged after the commit."""
+"""The loop from messages to verdicts: decided at once, stored together, acknowledged after the commit.
+
+While the disk cannot be written the loop goes on: what it submits waits in the outbox's memory, and so
+do the acknowledgements. A message is acknowledged unstored only when its broker would send no more
+(`outbox/queue.py`): its raw readings are then given up and counted.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -28,6 +34,7 @@ from edge_agent.types import (
     NewRow,
     Round,
     Source,
+    Urgency,
     Verdict,
 )
 
@@ -38,7 +45,7 @@ class Store(Protocol):
     """What this loop needs of the outbox."""
 
     def submit(self, commit: Commit) -> asyncio.Future[int]:
-        """Stores in order; the future ends once it is durable."""
+        """Stores in order; the future ends once it is durable, or its messages were given up."""
 
     async def ready(self) -> None:
         """Waits while too much waits for the disk."""
@@ -65,8 +72,12 @@ class Ingest:
         rollups: Rollups,
         clock: Clock,
         link: Callable[[], LinkState],
+        relaxed: Collection[str] = (),
     ) -> None:
-        """`link` tells the state of the link to the hub."""
+        """`link` tells the state of the link to the hub.
+
+        `relaxed` are the broker sessions whose QoS 0 readings may wait for the disk in memory.
+        """
         self._source = source
         self._pipeline = pipeline
         self._store = store
@@ -76,6 +87,7 @@ class Ingest:
         self._rollups = rollups
         self._clock = clock
         self._link = link
+        self._relaxed = frozenset(relaxed)
         self._log = get_logger()
         self._last: asyncio.Future[int] | None = None
         self._busy_since_ns: int | None = None
@@ -115,7 +127,9 @@ class Ingest:
         )
         rows = tuple(outcome.rows)
         self._counters.count_escalated(sum(row.kind is RowClass.ESCALATION for row in rows))
-        if rows or pending or batch.new_session:
+        # Repeats are in the broker's count already.
+        waiting = sum(1 for qos in sifted.fresh.qos if qos)
+        if rows or pending or batch.new_session or (waiting and self._behind()):
             due = self._store.checkpoint_due()
             self._submit(
                 Commit(
@@ -124,12 +138,25 @@ class Ingest:
                     checkpoints=self._pipeline.checkpoints() if due else (),
                     pending=pending,
                     round=Round.WHOLE if due else Round.NONE,
+                    messages=waiting,
+                    urgency=self._urgency(batch, outcome),
                 )
             )
         self._acknowledge(batch)
         for ask in outcome.asks:
             self._counters.count_escalated(len(ask.verdicts))
             self.ask(ask)
+
+    def _behind(self) -> bool:
+        """Whether an acknowledgement now would overtake one that waits for the disk."""
+        return self._last is not None and not self._last.done()
+
+    def _urgency(self, batch: MessageBatch, outcome: Outcome) -> Urgency:
+        """QoS 0 promises nothing, so plain readings that came with it may wait for the disk."""
+        if batch.session not in self._relaxed or any(batch.qos) or batch.new_session:
+            return Urgency.NOW
+        plain = all(row.kind is RowClass.RAW for row in outcome.rows)
+        return Urgency.SOON if plain and not outcome.asks else Urgency.NOW
 
     def settle(self, verdicts: Iterable[Verdict], rows: Iterable[NewRow]) -> None:
         """Gives out verdicts that had waited for the hub."""
@@ -153,7 +180,11 @@ class Ingest:
         for revision, given in zip(revisions, ask.verdicts, strict=True):
             self._emitter.revise(revision, given=given)
         self._counters.end_escalation(EscalationEnd.REVISED, len(revisions))
-        rows = tuple(NewRow(RowClass.REVISION, encode(revision)) for revision in revisions)
+        stamp = self._clock.stamp()
+        rows = tuple(
+            NewRow(RowClass.REVISION, encode(msgspec.structs.replace(revision, clock=stamp)))
+            for revision in revisions
+        )
         self._submit(Commit(rows=rows))
 
     def flush_rollups(self) -> None:
@@ -163,12 +194,14 @@ class Ingest:
 
     def close(self) -> None:
         """Stores what was only in memory; call before the outbox closes."""
-        rows = self._rollups.flush(self._clock.wall_s())
+        rows = self._rollups.flush(self._clock.wall_s(), clock=self._clock.stamp())
         self._submit(Commit(rows=rows, checkpoints=self._pipeline.checkpoints(), round=Round.WHOLE))
 
     def _rollup(self) -> tuple[NewRow, ...]:
         now_s = self._clock.wall_s()
-        return self._rollups.flush(now_s) if self._rollups.due(now_s) else ()
+        if not self._rollups.due(now_s):
+            return ()
+        return self._rollups.flush(now_s, clock=self._clock.stamp())
 
     def _submit(self, commit: Commit) -> None:
         self._last = self._store.submit(commit)
@@ -180,7 +213,9 @@ class Ingest:
         if self._last is None or self._last.done():
             self._acknowledge_now(batch, self._last)
         else:
-            self._last.add_done_callback(partial(self._acknowledge_now, batch))
+            # What the messages said is not needed for that, and may have to wait for long.
+            ids = replace(batch, topics=[], payloads=[])
+            self._last.add_done_callback(partial(self._acknowledge_now, ids))
 
     def _acknowledge_now(self, batch: MessageBatch, stored: asyncio.Future[int] | None) -> None:
         if stored is not None and (stored.cancelled() or stored.exception() is not None):

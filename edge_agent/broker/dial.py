@@ -46,7 +46,10 @@ def dial(options: BrokerOptions) -> asyncio.Future[socket.socket]:
             if not isinstance(result, BrokerAway):
                 result.close()
 
-    threading.Thread(target=work, name=f"dial {options.name}", daemon=True).start()
+    try:
+        threading.Thread(target=work, name=f"dial {options.name}", daemon=True).start()
+    except RuntimeError as error:  # the machine has no thread left to give
+        future.set_exception(BrokerAway(str(error)))
     return future
 
 

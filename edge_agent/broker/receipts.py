@@ -40,6 +40,10 @@ class Receipts:
         self._open[mid] = self._last
         return self._last
 
+    def in_hand(self, mid: int) -> bool:
+        """Whether a delivery of this id on this connection is in our hands, its PUBACK still to come."""
+        return mid in self._open
+
     def settle(self, mid: int, receipt: int) -> bool:
         """Whether the PUBACK of this delivery is to be sent now."""
         if self._open.get(mid) != receipt:

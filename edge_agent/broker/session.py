@@ -176,7 +176,8 @@ class BrokerSession:
         dup: bool,  # noqa: FBT001 - the columns of a message, in their order
         retained: bool,  # noqa: FBT001
     ) -> None:
-        if self._stopped:
+        if self._stopped or (qos and dup and self._receipts.in_hand(mid)):
+            # A repeat of what waits for the disk here: one PUBACK will answer both.
             return
         inbox = self._inbox
         was_empty = inbox.messages == 0

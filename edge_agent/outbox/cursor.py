@@ -38,6 +38,8 @@ class Cursor:
         self.waiting: list[Message] = []
         self.repairs: list[tuple[int, int]] = []
         self.failures = 0
+        self.failing_from_s = 0.0
+        self.stalled = False
         self.paused_until_s = 0.0
         self.in_flight = 0
         self._done: dict[int, int] = {}

@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from contract.messages import Gap
 from contract.status import Lane, RowClass
+from edge_agent.outbox.database import Database
 from edge_agent.outbox.records import CLASS_OF, COLUMNS, ROW_BYTES, meta_is_sound, unseal
 from edge_agent.outbox.transaction import Transaction, Victim
 
 MAX_DEAD_LETTERS: Final = 256
 _MAX_BODY_BYTES: Final = 16 * 1024
+
+
+class DeadLetter(NamedTuple):
+    """One row that was set aside: which, when, why, and how large it was as far as it was kept."""
+
+    lane: str
+    seq: int
+    kind: str
+    created_s: float
+    reason: str
+    kept_bytes: int
+
+
+def listed(db: Database) -> list[DeadLetter]:
+    """The dead letters, oldest first."""
+    found = db.rows(
+        "SELECT lane, seq, kind, created, reason, length(body) FROM dead ORDER BY id LIMIT ?",
+        (MAX_DEAD_LETTERS,),
+    )
+    return [DeadLetter(*row) for row in found]
 
 
 def bury(tx: Transaction, lane: Lane, seq: int, *, reason: str) -> bool:
@@ -25,7 +46,8 @@ def bury(tx: Transaction, lane: Lane, seq: int, *, reason: str) -> bool:
     row = found[0]
     sound = meta_is_sound(row)
     kind = CLASS_OF[row[1]] if sound else _most_common(lane)
-    readings = row[5] if sound else _told_by_neighbours(tx, lane, seq)
+    told = row[5] if sound else _told_by_neighbours(tx, lane, seq)
+    readings = told or 0
     body = row[9] if isinstance(row[9], bytes) else repr(row[9]).encode()
     number = tx.head.dead_letters + 1
     tx.db.run(
@@ -40,7 +62,7 @@ def bury(tx: Transaction, lane: Lane, seq: int, *, reason: str) -> bool:
     lost = seq > tx.head.lanes[lane].applied
     tx.remove(lane, [Victim(seq, kind, readings, cost)], shed=lost)
     if lost:
-        tx.leave_gap(Gap(lane, seq, seq, 1, readings, reason))
+        tx.leave_gap(Gap(lane, seq, seq, 1, readings, reason, exact=told is not None))
     return True
 
 
@@ -48,8 +70,8 @@ def _most_common(lane: Lane) -> RowClass:
     return {Lane.EVT: RowClass.VERDICT, Lane.BULK: RowClass.ESCALATION}.get(lane, RowClass.RAW)
 
 
-def _told_by_neighbours(tx: Transaction, lane: Lane, seq: int) -> int:
-    """The readings of a damaged row, from its neighbours alone."""
+def _told_by_neighbours(tx: Transaction, lane: Lane, seq: int) -> int | None:
+    """The readings of a damaged row, from its neighbours alone; None where they do not tell."""
     before = tx.db.rows(f"SELECT before + readings FROM {lane} WHERE seq = ?", (seq - 1,))
     after = tx.db.rows(f"SELECT before FROM {lane} WHERE seq = ?", (seq + 1,))
     low = before[0][0] if before else (0 if seq == 1 else None)
@@ -58,4 +80,4 @@ def _told_by_neighbours(tx: Transaction, lane: Lane, seq: int) -> int:
         high = tx.head.lanes[lane].total
     if isinstance(low, int) and isinstance(high, int) and high >= low:
         return high - low
-    return 0
+    return None

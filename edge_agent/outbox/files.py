@@ -13,10 +13,25 @@ from contract.status import Lane
 from edge_agent.errors import StoreError
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
+from edge_agent.outbox import dead_letters
 from edge_agent.outbox.cursor import plausible
-from edge_agent.outbox.database import StoreCorrupt, discard, put_in_place, set_aside
+from edge_agent.outbox.database import (
+    DiskFull,
+    Durability,
+    StoreCorrupt,
+    discard,
+    put_in_place,
+    set_aside,
+    translated,
+)
+from edge_agent.outbox.dead_letters import DeadLetter
 from edge_agent.outbox.head import Head
-from edge_agent.outbox.salvage import Remains, salvage
+from edge_agent.outbox.lost import lost_spool
+from edge_agent.outbox.notices import Notices
+from edge_agent.outbox.remains import Remains
+from edge_agent.outbox.retention import Budgets
+from edge_agent.outbox.room import PAGE_BYTES
+from edge_agent.outbox.salvage import Memory, salvage
 from edge_agent.outbox.spool import SPOOL_FILE, Spool
 from edge_agent.outbox.statefile import StateFile
 from edge_agent.outbox.transaction import Moment
@@ -25,6 +40,8 @@ from edge_agent.types import Clock, Commit, Recovery, StoredRow
 
 _log = get_logger()
 _NEW_FILE: Final = "spool.db.new"
+_RELAX_EVERY_S: Final = 2.0
+"""How often a full disk is asked for more."""
 
 
 @dataclass(slots=True)
@@ -38,20 +55,22 @@ class Mark:
 class Files:
     """`spool.db` and `state.db`; every method runs on the thread that called `open`."""
 
-    def __init__(self, folder: Path, *, quota_bytes: int, max_age_s: float, clock: Clock) -> None:
+    def __init__(self, folder: Path, *, quota_bytes: int, budgets: Budgets, clock: Clock) -> None:
         self.folder = folder
         self.quota_bytes = quota_bytes
-        self.max_age_s = max_age_s
-        self.set_aside_count = 0
-        self.starts = 0
-        self.revised_to = 0
         self.marks: dict[Lane, Mark] = {lane: Mark() for lane in Lane}
+        self.state = StateFile(folder, suffix=self._suffix)
+        self.budgets = budgets
         self._clock = clock
+        self._notices = Notices()
         self._age_from_s = 0.0
         self._mono_from_s = clock.mono_ns() / 1e9
-        self._state: StateFile | None = None
+        self._began = False
         self._spool: Spool | None = None
         self._head: Head | None = None
+        self._noted_number = -1
+        self._limit_bytes = quota_bytes
+        self._relax_at_s = 0.0
         self._attempt: tuple[int, list[int]] = (0, [])
 
     @property
@@ -62,13 +81,6 @@ class Files:
         return self._spool
 
     @property
-    def state(self) -> StateFile:
-        """The open state file; raises StoreError while there is none."""
-        if self._state is None:
-            raise StoreError(f"the state file in {self.folder} is not open")
-        return self._state
-
-    @property
     def head(self) -> Head:
         """The counters as they are on the disk; the last known ones while the spool is not open."""
         if self._spool is not None:
@@ -76,43 +88,99 @@ class Files:
         assert self._head is not None
         return self._head
 
-    def open(self) -> None:
-        """Opens both files, makes what is missing, and sets aside and salvages what is damaged."""
+    @property
+    def starts(self) -> int:
+        """How often the outbox was opened in this folder, this time included."""
+        return self.state.starts
+
+    @property
+    def revised_to(self) -> int:
+        """The highest revision of the hub that was given out."""
+        return self.state.revised_to
+
+    @property
+    def limit_bytes(self) -> int:
+        """How large the spool may become at present; the last known while it is not open."""
+        if self._spool is not None:
+            self._limit_bytes = self._spool.db.page_limit * PAGE_BYTES
+        return self._limit_bytes
+
+    def open(self, *, renew: str = "") -> None:
+        """Opens both files, makes what is missing, and sets aside and salvages what is damaged.
+
+        With a reason to `renew`, the spool is set aside and salvaged although it may look sound.
+        """
+        # Even to ask whether a file is there fails on a disk that is dying.
+        with translated(f"cannot open {self.folder}"):
+            self._open_both(renew)
+
+    def _open_both(self, renew: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self._state is None:
-            self._state = StateFile.open(self.folder, suffix=self._suffix())
-            self.starts = self._state.starts()
-            self.revised_to = self._state.revised_to()
+        self.state.open()
+        if not self._began:
+            self._began = True
+            self.state.begin()
         path, fresh = self.folder / SPOOL_FILE, self.folder / _NEW_FILE
         if fresh.exists():  # a salvage was interrupted: before its end it begins anew
             discard(fresh) if path.exists() else put_in_place(fresh, path)
-        epoch = secrets.token_hex(8)
+        if renew and path.exists():
+            self._renew(StoreCorrupt(renew))
         try:
-            spool = Spool.open(path, quota_bytes=self.quota_bytes, new_epoch=epoch)
+            spool = self._open_spool(path)
         except StoreCorrupt as error:
             self._renew(error)
-            spool = Spool.open(path, quota_bytes=self.quota_bytes, new_epoch=epoch)
+            spool = self._open_spool(path)
         self._spool = spool
-        known, marks = self.state.marks()
-        if known and known != spool.head.epoch and self.set_aside_count == 0:
-            _log.error(
-                Event.OUTBOX_RECOVERED,
-                why="the spool is gone or was replaced: what it held beyond the hub's is lost",
-                epoch_before=known,
-                handed={str(lane): handed for lane, (handed, _) in marks.items()},
-            )
+        self._age_from_s = spool.head.age_s
+        self._mono_from_s = self._clock.mono_ns() / 1e9
+        self._take_marks(spool)
+        self.note()
+
+    def _open_spool(self, path: Path) -> Spool:
+        return Spool.open(
+            path,
+            quota_bytes=self.quota_bytes,
+            new_epoch=secrets.token_hex(8),
+            budgets=self.budgets,
+        )
+
+    def _take_marks(self, spool: Spool) -> None:
+        """Goes on from what left the device of this spool, and declares another that is gone."""
+        known = self.state.epoch
         if known == spool.head.epoch:
-            spool.skip_handed({lane: marks.get(lane, (0, 0))[0] for lane in Lane})
-        if known == spool.head.epoch:
+            marks = self.state.marks(known)
+            handed = {lane: marks.get(lane, (0, 0))[0] for lane in Lane}
+            spool.skip_handed(handed, self.state.given(known))
             self.marks = {lane: Mark(*marks.get(lane, (0, 0))) for lane in Lane}
         else:
+            if known:
+                self._declare_lost(spool, known)
+            self.state.adopt(spool.head.epoch)
             self.marks = {lane: Mark() for lane in Lane}
         for lane, mark in self.marks.items():
             mark.sent = max(mark.sent, spool.head.lanes[lane].applied)
             mark.handed = max(mark.handed, mark.sent)
             spool.handed[lane] = mark.handed
-        self._age_from_s = spool.head.age_s
-        self._mono_from_s = self._clock.mono_ns() / 1e9
+
+    def _declare_lost(self, spool: Spool, epoch: str) -> None:
+        exact = self._head is not None and self._head.number == self._noted_number
+        gaps = lost_spool(epoch, self.state.given(epoch), self.state.marks(epoch), exact=exact)
+        spool.declare_lost(epoch, gaps, self._moment())
+        _log.error(
+            Event.OUTBOX_RECOVERED,
+            why="the spool is gone or was replaced: what it held beyond the hub's is lost",
+            epoch_before=epoch,
+            lost_readings=sum(gap.readings for gap in gaps),
+            exact=all(gap.exact for gap in gaps),
+        )
+
+    def note(self, *, last: bool = False) -> None:
+        """Notes beside the spool how much it holds; `last`: nothing will be stored after it."""
+        head = self.spool.head
+        given = self.spool.given(exact=last)
+        if given is not None:
+            self.state.note(head.epoch, given)
+            self._noted_number = head.number
 
     def reopen(self) -> None:
         """Closes and opens the spool after a failed write, and makes what it finds there durable."""
@@ -122,22 +190,46 @@ class Files:
 
     def renew(self, error: StoreCorrupt) -> None:
         """Sets the damaged spool aside and goes on with what could be salvaged."""
-        self._renew(error)
+        with translated(f"cannot renew {self.folder}"):
+            self._renew(error)
         self.open()
 
     def write(self, commits: list[Commit]) -> list[int]:
-        """Stores commits; see Spool.write."""
+        """Stores commits; see Spool.write. A full disk is taken for the quota, within what the file has."""
         spool = self.spool
         before = spool.head.classes
+        self._relax(spool)
         try:
-            seqs = spool.write(commits, self._moment())
+            try:
+                seqs = spool.write(commits, self._moment())
+            except DiskFull as error:
+                self._confine(spool, error)
+                seqs = spool.write(commits, self._moment())
         finally:
             self._attempt = spool.attempt
+        if spool.db.falls_behind():
+            try:
+                self._confine(spool, "the log cannot be moved into the file")
+            except StoreError as error:  # what was written is safe in the log
+                _log.debug(Event.OUTBOX_FAULT, error=str(error), kind=type(error).__name__)
         after = spool.head.classes
         shed = {kind: one.shed_rows for kind, one in after.items() if one.shed_rows}
         if any(before[kind].shed_rows < rows for kind, rows in shed.items()):
-            _log.warning(Event.OUTBOX_SHED, shed_rows=shed)
+            self._notices.warn(Event.OUTBOX_SHED, shed_rows=shed)
         return seqs
+
+    def _confine(self, spool: Spool, why: object) -> None:
+        self._relax_at_s = self._clock.mono_ns() / 1e9 + _RELAX_EVERY_S
+        spool.db.confine()
+        self._notices.warn(
+            Event.OUTBOX_CONFINED, why=str(why), bytes=spool.db.page_limit * PAGE_BYTES
+        )
+
+    def _relax(self, spool: Spool) -> None:
+        now_s = self._clock.mono_ns() / 1e9
+        if spool.db.confined and now_s >= self._relax_at_s:
+            self._relax_at_s = now_s + _RELAX_EVERY_S
+            spool.db.relax()
 
     def found(self, number: int) -> list[int] | None:
         """The answer to a write that failed at its very end, if transaction `number` is there."""
@@ -149,7 +241,7 @@ class Files:
         while True:
             rows, bad = self.spool.read(lane, after=after, max_bytes=max_bytes, max_rows=max_rows)
             if bad:
-                _log.warning(
+                self._notices.warn(
                     Event.OUTBOX_DEAD_LETTER,
                     lane=lane,
                     rows=bad[:10],
@@ -159,17 +251,20 @@ class Files:
                 self.spool.quarantine(lane, bad, self._moment())
             if rows or not bad:
                 break
+        missed = self.spool.missed(lane, after=after, rows=rows)
+        if missed:
+            self._notices.warn(Event.OUTBOX_DEAD_LETTER, lane=lane, why="hidden by damage")
+            self.spool.declare_missed(lane, missed, self._moment())
         mark = self.marks[lane]
         if rows and rows[-1].seq > mark.handed:
-            mark.handed = rows[-1].seq
-            self._note(lane, mark)
-            self.spool.handed[lane] = mark.handed
+            # A number that cannot be written down as given does not leave: it might be given again.
+            self.state.hand(lane, epoch=self.head.epoch, handed=rows[-1].seq, sent=mark.sent)
+            mark.handed = self.spool.handed[lane] = rows[-1].seq
         return rows
 
     def mark_revised(self, seq: int) -> None:
         """Notes how far the hub's revisions were given out."""
         self.state.mark_revised(seq)
-        self.revised_to = seq
 
     def mark_sent(self, lane: Lane, seq: int) -> None:
         """Notes that all up to `seq` was acknowledged by the server."""
@@ -177,7 +272,7 @@ class Files:
         if seq > mark.sent:
             mark.sent = seq
             mark.handed = max(mark.handed, seq)
-            self._note(lane, mark)
+            self.state.mark(lane, epoch=self.spool.head.epoch, handed=mark.handed, sent=mark.sent)
 
     def apply(self, lane: Lane, watermark: Watermark) -> None:
         """Notes what the hub's database holds; see Spool.apply."""
@@ -209,18 +304,35 @@ class Files:
 
     def expire(self) -> bool:
         """One slice of dropping what is too old; whether more may be due."""
-        return self.spool.expire(self._moment(), max_age_s=self.max_age_s) > 0
+        return self.spool.expire(self._moment()) > 0
+
+    def wall_s(self) -> float:
+        """The wall clock."""
+        return self._clock.wall_s()
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What was set aside, oldest first."""
+        return dead_letters.listed(self.spool.db)
+
+    def finish(self) -> None:
+        """Closes both files in order: what the spool holds now is noted beside it."""
+        if self._spool is not None:
+            try:
+                self.note(last=True)
+            except StoreError as error:
+                _log.debug(Event.OUTBOX_CLOSE_FAILED, error=str(error))
+        self.close()
 
     def close(self) -> None:
         """Closes both files; what fails here was not promised to anybody."""
-        for file in (self._spool, self._state):
+        for file in (self._spool, self.state):
             if file is None:
                 continue
             try:
                 file.close()
             except StoreError as error:
-                _log.warning(Event.OUTBOX_CLOSE_FAILED, error=str(error))
-        self._spool = self._state = None
+                _log.debug(Event.OUTBOX_CLOSE_FAILED, error=str(error))
+        self._spool = None
 
     def _renew(self, error: StoreCorrupt) -> None:
         if self._spool is not None:
@@ -229,16 +341,28 @@ class Files:
             except StoreError:
                 _log.debug(Event.OUTBOX_CLOSE_FAILED, error=str(error))
             self._spool = None
-        known, marks = self.state.marks()
+        known = self.state.epoch
         path, fresh = self.folder / SPOOL_FILE, self.folder / _NEW_FILE
+        discard(fresh)
         remains = Remains(path)
         try:
             old = remains.head()
             epoch = old.epoch if old is not None else known or secrets.token_hex(8)
-            handed = {lane: marks.get(lane, (0, 0))[0] if epoch == known else 0 for lane in Lane}
-            spool = Spool.open(fresh, quota_bytes=self.quota_bytes, new_epoch=epoch)
+            # Until it is put in place a power cut costs nothing: the damaged file is still there.
+            spool = Spool.open(
+                fresh,
+                quota_bytes=self.quota_bytes,
+                new_epoch=epoch,
+                budgets=self.budgets,
+                durability=Durability.KILL,
+            )
             try:
-                account = salvage(remains, spool, handed=handed, moment=self._moment())
+                account = salvage(
+                    remains,
+                    spool,
+                    memory=Memory(self.state.marks(epoch), self.state.given(epoch)),
+                    moment=self._moment(),
+                )
                 spool.db.settle()
             finally:
                 spool.close()
@@ -246,7 +370,6 @@ class Files:
             remains.close()
         aside = set_aside(path, suffix=self._suffix())
         put_in_place(fresh, path)
-        self.set_aside_count += 1
         _log.error(
             Event.OUTBOX_RECOVERED,
             file=aside.name,
@@ -256,9 +379,6 @@ class Files:
             lost_ranges=account.lost_ranges,
             lost_readings=account.lost_readings,
         )
-
-    def _note(self, lane: Lane, mark: Mark) -> None:
-        self.state.mark(lane, epoch=self.spool.head.epoch, handed=mark.handed, sent=mark.sent)
 
     def _moment(self) -> Moment:
         passed_s = max(self._clock.mono_ns() / 1e9 - self._mono_from_s, 0.0)

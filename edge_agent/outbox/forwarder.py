@@ -17,12 +17,13 @@ from typing import Final
 from contract.encoding import MAX_MESSAGE_BYTES
 from contract.messages import LaneReport, Watermark
 from contract.status import Lane
-from edge_agent.errors import LinkDown, LinkError, LinkTimeout, NoResponders, Refused
+from edge_agent.errors import Forbidden, LinkDown, LinkError, LinkTimeout, NoResponders, Refused
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.bucket import TokenBucket
 from edge_agent.outbox.cursor import Cursor, plausible
 from edge_agent.outbox.packing import READ_BYTES, READ_ROWS, Message, Sender, pack, run_of
+from edge_agent.outbox.yielding import Yielding
 from edge_agent.settings import HubSettings
 from edge_agent.types import HubLink, Marks, StoredRow
 
@@ -33,7 +34,10 @@ _DOWN_POLL_S: Final = 0.25
 _IDLE_S: Final = 1.0
 _PAUSES_S: Final = (0.5, 1.0, 2.0, 5.0)
 _FULL_PAUSE_S: Final = 5.0
+_STALLED_S: Final = 20.0
+"""So long may messages of a lane fail over a sound connection before the log says so as a warning."""
 _PACK_IN_THREAD_BYTES: Final = 16 * 1024
+_LATENESS_EVERY_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Forwarder:
         self._connection = 0
         self._drain_from_s = 0.0
         self._bucket = TokenBucket(bytes_per_s=settings.drain_bytes_per_s, now_s=0.0)
+        self._yielding = Yielding()
+        self._measuring: asyncio.TimerHandle | None = None
         self._random = secrets.SystemRandom()
         self.messages = 0
         self.resent = 0
@@ -85,6 +91,8 @@ class Forwarder:
             while True:
                 await self._step()
         finally:
+            if self._measuring is not None:
+                self._measuring.cancel()
             for task in self._in_flight:
                 task.cancel()
             await asyncio.gather(*self._in_flight, return_exceptions=True)
@@ -139,7 +147,7 @@ class Forwarder:
         """The next message that may go, of the first lane that has one."""
         for lane in Lane:
             cursor = self._cursor(lane)
-            if lane is not Lane.EVT and now_s < max(self._drain_from_s, self._bucket.free_at_s()):
+            if lane is not Lane.EVT and now_s < max(self._gates_s()):
                 continue
             if now_s < cursor.paused_until_s or (cursor.failures and cursor.in_flight):
                 continue
@@ -202,10 +210,24 @@ class Forwarder:
     def _start(self, message: Message) -> None:
         if message.lane is not Lane.EVT:
             self._bucket.take(message.size, now_s=asyncio.get_running_loop().time())
+            self._measure()
         self._cursor(message.lane).in_flight += 1
         self.messages += 1
         task = asyncio.create_task(self._publish(message), name=f"forward {message.lane}")
         self._in_flight.add(task)
+
+    def _measure(self) -> None:
+        """Looks, while messages of a backlog are under way, how late the loop wakes a sleeper."""
+        if self._measuring is None:
+            due_s = asyncio.get_running_loop().time() + _LATENESS_EVERY_S
+            self._measuring = asyncio.get_running_loop().call_at(due_s, self._measured, due_s)
+
+    def _measured(self, due_s: float) -> None:
+        self._measuring = None
+        now_s = asyncio.get_running_loop().time()
+        self._yielding.note(now_s - due_s, now_s=now_s)
+        if self._in_flight:
+            self._measure()
 
     async def _publish(self, message: Message) -> _Outcome:
         try:
@@ -248,19 +270,34 @@ class Forwarder:
             return  # the outbox was begun anew meanwhile; these numbers are not ours any more
         cursor.in_flight -= 1
         if error is None:
-            cursor.failures = 0
+            if cursor.stalled:
+                _log.info(Event.OUTBOX_FLOWS, lane=message.lane)
+            cursor.failures, cursor.stalled = 0, False
             if not message.repair:
                 self._finish(message.lane, message.after, message.last)
             return
         if isinstance(error, Refused):
             await self._halve(message, str(error))
             return
+        if isinstance(error, Forbidden) and message.lane is Lane.BULK:
+            # The subject is the rows' own here (it names their model): the others must not wait for it.
+            await self._give_up(message, str(error))
+            return
+        now_s = asyncio.get_running_loop().time()
         if cursor.failures == 0:
+            cursor.failing_from_s = now_s
             _log.info(Event.OUTBOX_SEND_FAILED, lane=message.lane, error=str(error))
+        failing_s = now_s - cursor.failing_from_s
+        if failing_s >= _STALLED_S and not cursor.stalled and not isinstance(error, LinkDown):
+            cursor.stalled = True
+            _log.warning(
+                Event.OUTBOX_STALLED,
+                lane=message.lane,
+                error=str(error),
+                failing_s=round(failing_s),
+            )
         cursor.failures += 1
-        cursor.paused_until_s = asyncio.get_running_loop().time() + _pause_after(
-            error, cursor.failures
-        )
+        cursor.paused_until_s = now_s + _pause_after(error, cursor.failures)
         cursor.send_again(message)
 
     async def _halve(self, message: Message, reason: str) -> None:
@@ -294,11 +331,15 @@ class Forwarder:
             }
         return self._cursors[lane]
 
+    def _gates_s(self) -> tuple[float, float, float]:
+        """Before these moments nothing of a backlog goes."""
+        return (self._drain_from_s, self._bucket.free_at_s(), self._yielding.free_at_s)
+
     def _pause_s(self, now_s: float) -> float:
         """How long nothing can happen by itself."""
         if not self._connection:
             return _DOWN_POLL_S
-        moments = [self._drain_from_s, self._bucket.free_at_s()]
+        moments = list(self._gates_s())
         moments += [cursor.paused_until_s for cursor in self._cursors.values()]
         ahead = [moment - now_s for moment in moments if moment > now_s]
         return min([*ahead, _IDLE_S])

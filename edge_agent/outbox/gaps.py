@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from contract.messages import Gap
 from contract.status import Lane
 
@@ -52,9 +54,9 @@ def joined(old: Gap, new: Gap) -> Gap | None:
     """
     if (old.lane, old.stride, old.reason) != (new.lane, new.stride, new.reason):
         return None
-    if new.first <= old.last:
+    if new.first <= old.last or old.exact != new.exact or old.epoch != new.epoch:
         return None
-    return Gap(old.lane, old.first, new.last, old.stride, old.readings + new.readings, old.reason)
+    return msgspec.structs.replace(old, last=new.last, readings=old.readings + new.readings)
 
 
 def uncovered(first: int, last: int, *, held: Sequence[int], gaps: Sequence[Gap]) -> list[range]:

@@ -76,6 +76,8 @@ class Head(msgspec.Struct):
     )
     dead_letters: int = 0
     bad_rows: int = 0
+    replaces: str = ""
+    """The epoch of a lost spool that was declared here."""
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -20,21 +20,38 @@ from edge_agent.types import Checkpoint, Packets, StoredRow
 
 KEPT_PACKETS: Final = 65_536
 """Packet ids kept per session: as many as MQTT has."""
+LEAST_PACKETS: Final = 2_048
+"""Packet ids kept per session however small the quota is."""
+_QUOTA_SHARE: Final = 16
+_ID_BYTES: Final = 10
+_ENTRY_BYTES: Final = 80
+"""What an entry costs beside its ids."""
 _MAX_RAW_ROWS: Final = 200_000
 
 
-class PacketLog:
-    """Which packet entries the file holds, so that the oldest can be dropped without a query."""
+def kept_packets(quota_bytes: int) -> int:
+    """How many ids a session may have of a quota, if they come many at a time."""
+    return min(max(quota_bytes // _QUOTA_SHARE // _ID_BYTES, LEAST_PACKETS), KEPT_PACKETS)
 
-    def __init__(self) -> None:
+
+class PacketLog:
+    """Which packet entries the file holds, so that the oldest can be dropped without a query.
+
+    All sessions together use a sixteenth of the quota, yet each keeps at least the newest 2,048 ids.
+    """
+
+    def __init__(self, *, quota_bytes: int = 1 << 40) -> None:
         self._next_id = 1
+        self._budget_bytes = quota_bytes // _QUOTA_SHARE
         self._entries: dict[str, deque[tuple[int, int]]] = {}
         self._counts: dict[str, int] = {}
+        self._bytes = 0
 
     def note(self, entry: int, session: str, count: int) -> None:
         """Counts an entry that is in the file."""
         self._entries.setdefault(session, deque()).append((entry, count))
         self._counts[session] = self._counts.get(session, 0) + count
+        self._bytes += _cost(count)
         self._next_id = max(self._next_id, entry + 1)
 
     def write(self, db: Database, packets: Iterable[Packets]) -> list[tuple[int, str, int]]:
@@ -54,14 +71,17 @@ class PacketLog:
         return noted
 
     def trim(self, db: Database) -> list[tuple[str, int]]:
-        """Deletes entries beyond the newest 65,536 ids of a session; returns what to `forget`."""
+        """Deletes the oldest entries beyond the bounds; returns what to `forget`."""
         gone: list[tuple[str, int]] = []
+        over_bytes = self._bytes - self._budget_bytes
         for session, entries in self._entries.items():
-            spare = self._counts[session] - KEPT_PACKETS
+            kept = self._counts[session]
             for entry, count in entries:
-                if count > spare:
+                tight = over_bytes > 0 and kept - count >= LEAST_PACKETS
+                if not tight and kept - count < KEPT_PACKETS:
                     break
-                spare -= count
+                kept -= count
+                over_bytes -= _cost(count)
                 gone.append((session, entry))
         if gone:
             db.run_many("DELETE FROM packets WHERE id = ?", ((entry,) for _, entry in gone))
@@ -72,11 +92,32 @@ class PacketLog:
         for session, _ in gone:
             _, count = self._entries[session].popleft()
             self._counts[session] -= count
+            self._bytes -= _cost(count)
 
 
-def load_packets(db: Database) -> tuple[list[Packets], PacketLog]:
+def joined(packets: Iterable[Packets]) -> list[Packets]:
+    """One entry a session in place of many, in the same order; empty ones are left out."""
+    sessions: dict[str, list[Packets]] = {}
+    for one in packets:
+        if len(one.mids):
+            sessions.setdefault(one.session, []).append(one)
+    return [
+        Packets(
+            session,
+            np.concatenate([one.mids for one in each]),
+            np.concatenate([one.hashes for one in each]),
+        )
+        for session, each in sessions.items()
+    ]
+
+
+def _cost(count: int) -> int:
+    return _ID_BYTES * count + _ENTRY_BYTES
+
+
+def load_packets(db: Database, *, quota_bytes: int = 1 << 40) -> tuple[list[Packets], PacketLog]:
     """The packets of the file, oldest first, and the log that goes on from there."""
-    log = PacketLog()
+    log = PacketLog(quota_bytes=quota_bytes)
     found: list[Packets] = []
     for entry, session, count, checksum, mids, hashes in db.scan(
         "SELECT id, session, count, sum, mids, hashes FROM packets ORDER BY id"

@@ -23,19 +23,19 @@ SHED_ORDER: Final = (
     RowClass.VERDICT,
     RowClass.ALARM,
 )
-SHARES: Final[Mapping[RowClass, float]] = {
-    RowClass.RAW: 0.80,
-    RowClass.ROLLUP: 0.30,
-    RowClass.ESCALATION: 0.30,
-    RowClass.REVISION: 0.20,
-    RowClass.VERDICT: 0.50,
-    RowClass.ALARM: 0.80,
-}
-"""Each class's byte budget, as a share of the whole; they overlap, what one leaves another may use."""
-SOFT_LIMIT: Final = 0.90
-"""The share of the quota at which shedding begins; the rest is for what shedding itself writes."""
 CHUNK_ROWS: Final = 256
 """Rows looked at in one step, so that a step is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """What each class may use: a share of the quota, and an age in seconds (absent: any).
+
+    Shares overlap: what one class leaves, another may use.
+    """
+
+    shares: Mapping[RowClass, float]
+    max_age_s: Mapping[RowClass, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,9 @@ def over_budget(
     held_bytes: Mapping[RowClass, int],
     *,
     total_bytes: int,
-    shares: Mapping[RowClass, float] = SHARES,
+    shares: Mapping[RowClass, float],
 ) -> list[RowClass]:
     """The classes that hold more than their share, cheapest first."""
-    return [kind for kind in SHED_ORDER if held_bytes.get(kind, 0) > shares[kind] * total_bytes]
+    return [
+        kind for kind in SHED_ORDER if held_bytes.get(kind, 0) > shares.get(kind, 1.0) * total_bytes
+    ]

@@ -7,29 +7,27 @@ as a row on each side of it, or the old counters, are sound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, NamedTuple
 
 from contract.encoding import EncodingError, decode
 from contract.messages import Gap
 from contract.status import Lane, RowClass
-from edge_agent.errors import StoreError, StoreFull
+from edge_agent.errors import StoreFull
 from edge_agent.outbox import recall, shedding
-from edge_agent.outbox.database import Database, Durability
 from edge_agent.outbox.gaps import uncovered
-from edge_agent.outbox.head import Head, Since, unpack_head
-from edge_agent.outbox.records import COLUMNS, Record, unseal
+from edge_agent.outbox.head import Head, Since
+from edge_agent.outbox.records import COLUMNS, Record
+from edge_agent.outbox.remains import SLICE, Remains
 from edge_agent.outbox.spool import Spool
+from edge_agent.outbox.statefile import Given
 from edge_agent.outbox.transaction import Moment, Transaction
-from edge_agent.types import Checkpoint, Packets
+from edge_agent.types import Checkpoint
 
-T = TypeVar("T")
-
-_SLICE: Final = 500
-_MAX_SKIP: Final = 1 << 20
+_UNKNOWN_ROWS: Final = 1 << 24
 _MAX_HOLES: Final = 4096
+_BATCH_BYTES: Final = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,136 +40,68 @@ class Salvage:
     lost_readings: int
 
 
-class Remains:
-    """A damaged file, read as far as it can be read; opening it may fail with StoreError."""
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What `state.db` says of the damaged spool: handed and sent, and how much it held."""
 
-    def __init__(self, path: Path) -> None:
-        self._db: Database | None = None
-        try:
-            self._db = Database.open(
-                path, schema="", quota_bytes=1 << 40, durability=Durability.KILL
-            )
-        except StoreError:
-            return
+    marks: Mapping[Lane, tuple[int, int]]
+    given: Mapping[Lane, Given]
 
-    def head(self) -> Head | None:
-        """The old counters, or None when they are damaged."""
-        found = self._tolerant("SELECT body, sum FROM head WHERE id = 1")
-        return unpack_head(*found[0]) if found else None
-
-    def rows(self, lane: Lane, *, last: int) -> Iterator[Record]:
-        """The sound rows of a lane in order; damaged pages are stepped over."""
-        after, skip = 0, 1
-        while self._db is not None and after < last:
-            try:
-                found = self._db.rows(
-                    f"SELECT {COLUMNS} FROM {lane} WHERE seq > ? ORDER BY seq LIMIT {_SLICE}",
-                    (after,),
-                )
-            except StoreError:
-                found = self._one_by_one(lane, after)
-                if not found:
-                    after, skip = after + skip, min(skip * 2, _MAX_SKIP)
-                    continue
-            if not found:
-                return
-            skip = 1
-            for row in found:
-                record = unseal(row)
-                if record is not None and record.seq > after:
-                    yield record
-            after = max(after + 1, *(row[0] for row in found))
-
-    def _one_by_one(self, lane: Lane, after: int) -> list[tuple[Any, ...]]:
-        found: list[tuple[Any, ...]] = []
-        assert self._db is not None
-        try:
-            found.extend(
-                self._db.scan(
-                    f"SELECT {COLUMNS} FROM {lane} WHERE seq > ? ORDER BY seq LIMIT {_SLICE}",
-                    (after,),
-                )
-            )
-        except StoreError:
-            return found
-        return found
-
-    def checkpoints(self) -> dict[str, tuple[int, bytes]]:
-        """The sound checkpoints."""
-        return self._or_empty(recall.load_checkpoints, {})
-
-    def pending(self) -> list[tuple[str, bytes]]:
-        """The sound pending verdicts."""
-        return self._or_empty(recall.load_pending, [])
-
-    def packets(self) -> list[Packets]:
-        """The sound packet entries."""
-        return self._or_empty(lambda db: recall.load_packets(db)[0], [])
-
-    def gaps(self) -> list[Gap]:
-        """The gap records that were not known to be applied."""
-        found = self._tolerant("SELECT lane, first, last, stride, readings, reason FROM gaps")
-        lanes = {lane.value for lane in Lane}
-        return [Gap(Lane(row[0]), *row[1:]) for row in found if row[0] in lanes]
-
-    def close(self) -> None:
-        """Closes the file."""
-        if self._db is None:
-            return
-        try:
-            self._db.close()
-        except StoreError:
-            return
-
-    def _tolerant(self, statement: str) -> list[tuple[Any, ...]]:
-        return self._or_empty(lambda db: db.rows(statement), [])
-
-    def _or_empty(self, load: Callable[[Database], T], empty: T) -> T:
-        if self._db is None:
-            return empty
-        try:
-            return load(self._db)
-        except StoreError:
-            return empty
+    def last(self, lane: Lane) -> int:
+        """The highest number that is known to have been given."""
+        noted = self.given.get(lane)
+        return max(self.marks.get(lane, (0, 0))[0], noted.next_seq - 1 if noted else 0)
 
 
-def salvage(
-    remains: Remains, spool: Spool, *, handed: Mapping[Lane, int], moment: Moment
-) -> Salvage:
+def salvage(remains: Remains, spool: Spool, *, memory: Memory, moment: Moment) -> Salvage:
     """Copies what is sound into a new, empty spool, in slices; returns the account."""
     old = remains.head()
-    copier = _Copier(remains, spool, old, moment)
+    copier = _Copier(remains, spool, old, memory, moment)
     for lane in (Lane.EVT, Lane.TEL, Lane.BULK):
         copier.copy_lane(lane)
     with spool.transact(moment) as tx:
         copier.copy_state(tx)
-        copier.set_numbers(tx, handed)
+        copier.set_numbers(tx)
         ranges, readings = copier.declare_holes(tx)
     return Salvage(copier.rows, copier.readings, ranges, readings)
 
 
 class _Copier:
-    def __init__(self, remains: Remains, spool: Spool, old: Head | None, moment: Moment) -> None:
+    def __init__(
+        self,
+        remains: Remains,
+        spool: Spool,
+        old: Head | None,
+        memory: Memory,
+        moment: Moment,
+    ) -> None:
         self.remains = remains
         self.spool = spool
         self.old = old
+        self.memory = memory
         self.moment = moment
         self.rows = 0
         self.readings = 0
         self._seen: dict[Lane, list[tuple[int, int, int]]] = {lane: [] for lane in Lane}
 
     def copy_lane(self, lane: Lane) -> None:
-        last = self.old.lanes[lane].next_seq - 1 if self.old else 1 << 62
+        last = self.old.lanes[lane].next_seq - 1 if self.old else self._most(lane)
         batch: list[Record] = []
+        size = 0
         try:
             for record in self.remains.rows(lane, last=last):
                 batch.append(record)
-                if len(batch) >= _SLICE:
+                size += record.cost
+                if len(batch) >= SLICE or size >= _BATCH_BYTES:
                     self._insert(lane, batch)
-                    batch = []
+                    batch, size = [], 0
             self._insert(lane, batch)
         except StoreFull:
             return  # what does not fit any more is declared as a hole
+
+    def _most(self, lane: Lane) -> int:
+        """A number that surely was not given, where the old counters are gone."""
+        return self.memory.last(lane) + _UNKNOWN_ROWS
 
     def _insert(self, lane: Lane, batch: list[Record]) -> None:
         if not batch:
@@ -207,7 +137,7 @@ class _Copier:
 
     def _gaps(self) -> Iterator[tuple[int, Gap]]:
         yield from ((-number, gap) for number, gap in enumerate(self.remains.gaps(), start=1))
-        for record in self.remains.rows(Lane.EVT, last=1 << 62):
+        for record in self.remains.rows(Lane.EVT, last=self._most(Lane.EVT)):
             if record.stored().kind is not RowClass.GAP:
                 continue
             try:
@@ -215,20 +145,26 @@ class _Copier:
             except EncodingError:
                 continue
 
-    def set_numbers(self, tx: Transaction, handed: Mapping[Lane, int]) -> None:
+    def set_numbers(self, tx: Transaction) -> None:
         for lane, head in tx.head.lanes.items():
             before = self.old.lanes[lane] if self.old else None
+            noted = self.memory.given.get(lane)
             if before is not None:
                 head.next_seq = max(head.next_seq, before.next_seq)
                 head.total = max(head.total, before.total)
                 head.applied = before.applied
+            elif noted is not None:
+                head.applied = noted.applied
+                head.total = max(head.total, noted.total)
             else:
                 head.applied = max((self._seen[lane] or [(1, 0, 0)])[0][0] - 1, 0)
-            head.next_seq = max(head.next_seq, handed[lane] + 1)
+            head.next_seq = max(head.next_seq, self.memory.last(lane) + 1)
         if self.old is not None:
             tx.head.cuts = self.old.cuts
             tx.head.dead_letters = self.old.dead_letters
             tx.head.bad_rows = self.old.bad_rows
+            tx.head.age_s = self.old.age_s
+            tx.head.replaces = self.old.replaces
             for kind, entry in self.old.classes.items():
                 tx.head.classes[kind].shed_rows += entry.shed_rows
                 tx.head.classes[kind].shed_readings += entry.shed_readings
@@ -242,39 +178,68 @@ class _Copier:
     def declare_holes(self, tx: Transaction) -> tuple[int, int]:
         ranges = readings = 0
         for lane in (Lane.TEL, Lane.BULK, Lane.EVT):
-            holes = self._holes(tx, lane)[:_MAX_HOLES]
-            rest = self._lost_readings(lane) - sum(lost for _, _, lost in holes if lost is not None)
-            for first, last, known in holes:
-                lost = known
-                if lost is None:
-                    lost, rest = max(rest, 0), 0
-                tx.leave_gap(Gap(lane, first, last, 1, lost, "corrupt"))
+            for gap in self._declared(lane, self._holes(tx, lane)[:_MAX_HOLES]):
+                tx.leave_gap(gap)
                 ranges += 1
-                readings += lost
+                readings += gap.readings
         return ranges, readings
 
-    def _lost_readings(self, lane: Lane) -> int:
-        """How many readings the old counters know of and no salvaged row holds; 0 without them."""
+    def _declared(self, lane: Lane, holes: list[_Hole]) -> Iterator[Gap]:
+        """Gaps over the holes. What no neighbour tells, the counters tell of all of them together."""
+        unknown = [hole for hole in holes if hole.readings is None]
+        rest = self._lost_readings(lane)
+        if rest is not None:
+            rest = max(rest - sum(hole.readings or 0 for hole in holes), 0)
+        for hole in holes:
+            lost, sure = hole.readings, self.old is not None or lane in self.memory.given
+            if lost is None:
+                # The first takes all; which of several lost how many, nobody knows.
+                lost = rest or 0 if hole is unknown[0] else 0
+                sure = rest == 0 or (rest is not None and len(unknown) == 1)
+            yield Gap(lane, hole.first, hole.last, 1, lost, "corrupt", exact=sure)
+
+    def _lost_readings(self, lane: Lane) -> int | None:
+        """How many readings the old counters know of and no salvaged row holds; None without them."""
         if self.old is None:
-            return 0
+            return None
         held = sum(entry.readings for kind, entry in self.old.classes.items() if kind.lane is lane)
         return max(held - sum(row[2] for row in self._seen[lane]), 0)
 
-    def _holes(self, tx: Transaction, lane: Lane) -> list[tuple[int, int, int | None]]:
-        """First, last and readings (None: unknown) of each undeclared hole above the applied mark."""
+    def _holes(self, tx: Transaction, lane: Lane) -> list[_Hole]:
+        """Each undeclared hole above the applied mark."""
         head = tx.head.lanes[lane]
-        holes: list[tuple[int, int, int | None]] = []
+        holes: list[_Hole] = []
         after = head.applied
-        total: int | None = None
+        total = 0 if after == 0 else self._total_at(lane, after)
         edges = [row for row in self._seen[lane] if row[0] > head.applied]
         for seq, before, held in [*edges, (head.next_seq, head.total, 0)]:
             if seq > after + 1:
                 known = tx.gaps_of(lane, after + 1, seq - 1)
+                lost = None if total is None else max(before - total, 0)
                 if not known:
-                    lost = None if total is None or self.old is None else max(before - total, 0)
-                    holes.append((after + 1, seq - 1, lost))
+                    holes.append(_Hole(after + 1, seq - 1, lost))
                 elif seq - after < _MAX_HOLES:
                     runs = uncovered(after + 1, seq - 1, held=(), gaps=known)
-                    holes += [(run[0], run[-1], None) for run in runs]
+                    inside = all(gap.first > after and gap.last < seq for gap in known)
+                    alone = len(runs) == 1 and inside and lost is not None
+                    rest = max((lost or 0) - sum(gap.readings for gap in known), 0)
+                    holes += [_Hole(run[0], run[-1], rest if alone else None) for run in runs]
             after, total = seq, before + held
         return holes
+
+    def _total_at(self, lane: Lane, seq: int) -> int | None:
+        """How many readings had entered the lane with row `seq`; None when nothing tells."""
+        for number, before, readings in self._seen[lane]:
+            if number == seq:
+                return before + readings
+            if number == seq + 1:
+                return before
+        return None
+
+
+class _Hole(NamedTuple):
+    """Numbers that are neither salvaged nor declared; `readings` is None where no neighbour tells."""
+
+    first: int
+    last: int
+    readings: int | None

@@ -2,7 +2,8 @@
 
 `spool.db` holds everything that one commit changes together, since a transaction over two files in
 WAL mode is not whole after a power cut: rows, packets, checkpoints, pending verdicts, the counters.
-`state.db` holds what must outlive a lost spool: identity, and per lane which numbers were handed out.
+`state.db` holds what must outlive a lost spool: identity, per lane which numbers were handed out, and
+(`given`) how much the spool held, so that its loss can be declared.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from contract.status import Lane, RowClass
-from edge_agent.outbox.records import CODE_OF
+from edge_agent.outbox.records import CODE_OF, COLUMNS
 
 _LANE: Final = """
 CREATE TABLE IF NOT EXISTS {lane} (seq INTEGER PRIMARY KEY, kind INTEGER NOT NULL,
@@ -37,8 +38,21 @@ SPOOL_SCHEMA: Final = "".join(_LANE.format(lane=lane) for lane in Lane) + _SPOOL
     rollup=CODE_OF[RowClass.ROLLUP]
 )
 
+SPOOL_COLUMNS: Final = dict.fromkeys(Lane, COLUMNS) | {
+    "head": "id, body, sum",
+    "gaps": "seq, lane, first, last, stride, readings, reason",
+    "dead": "id, lane, seq, kind, created, reason, body",
+    "packets": "id, session, count, sum, mids, hashes",
+    "stream_state": "stream, seq, sum, body",
+    "pending": "id, sum, body",
+}
+"""What each table must have; a file where one lacks something is of another schema."""
+
 STATE_SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS identity (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (lane TEXT PRIMARY KEY, epoch TEXT NOT NULL,
   handed INTEGER NOT NULL, sent INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS given (lane TEXT PRIMARY KEY, epoch TEXT NOT NULL,
+  next_seq INTEGER NOT NULL, applied INTEGER NOT NULL, readings INTEGER NOT NULL,
+  total INTEGER NOT NULL, exact INTEGER NOT NULL);
 """

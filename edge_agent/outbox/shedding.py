@@ -7,21 +7,23 @@ for the rows that it does not hold.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from contract.status import Lane, RowClass
-from edge_agent.outbox.database import PAGE_BYTES
 from edge_agent.outbox.gaps import Dropped
 from edge_agent.outbox.records import CLASS_OF, CODE_OF, COLUMNS
 from edge_agent.outbox.retention import (
     CHUNK_ROWS,
-    SOFT_LIMIT,
+    SHED_ORDER,
+    Budgets,
     Cut,
     moved,
     next_cut,
     over_budget,
 )
+from edge_agent.outbox.room import PAGE_BYTES
 from edge_agent.outbox.transaction import Transaction, Victim, victims_of
 from edge_agent.outbox.trimming import trim_due, trim_slice
 
@@ -60,12 +62,15 @@ class _Search:
             self.exhausted.add(cut.kind)
 
 
-def make_room(tx: Transaction, *, need_bytes: int) -> bool:
+def make_room(
+    tx: Transaction, *, need_bytes: int, spared: Collection[RowClass] = frozenset()
+) -> bool:
     """Sheds until `need_bytes` fit below the soft limit, or nothing more may be given up.
 
     False when it is still too full. Bounded: one call takes at most a few hundred short steps.
+    `spared` are classes that are worth more than what the room is for.
     """
-    limit = int(tx.db.page_limit * PAGE_BYTES * SOFT_LIMIT)
+    limit = tx.db.soft_limit_bytes()
     while not (fits := tx.db.pages_used() * PAGE_BYTES + need_bytes <= limit):
         if not trim_due(tx.head):
             break
@@ -73,7 +78,7 @@ def make_room(tx: Transaction, *, need_bytes: int) -> bool:
     if fits:
         return True
     for confirmed in (True, False):
-        search = _Search(tx, confirmed=confirmed, exhausted=set())
+        search = _Search(tx, confirmed=confirmed, exhausted=set(spared))
         for _ in range(_MAX_STEPS):
             cut = search.next()
             if cut is None:
@@ -84,14 +89,15 @@ def make_room(tx: Transaction, *, need_bytes: int) -> bool:
     return False
 
 
-def keep_budgets(tx: Transaction) -> None:
+def keep_budgets(tx: Transaction, shares: Mapping[RowClass, float]) -> None:
     """Sheds from classes that hold more than their own share of the quota."""
     held = {kind: entry.bytes for kind, entry in tx.head.classes.items()}
-    total = tx.db.page_limit * PAGE_BYTES
-    for kind in over_budget(held, total_bytes=total):
+    total = tx.db.quota_pages * PAGE_BYTES
+    for kind in over_budget(held, total_bytes=total, shares=shares):
         search = _Search(tx, confirmed=True, exhausted=set())
         for _ in range(_MAX_STEPS):
-            if not over_budget({kind: tx.head.classes[kind].bytes}, total_bytes=total):
+            now = {kind: tx.head.classes[kind].bytes}
+            if not over_budget(now, total_bytes=total, shares=shares):
                 break
             cut = search.next(only=kind)
             if cut is None:
@@ -99,8 +105,25 @@ def keep_budgets(tx: Transaction) -> None:
             search.take(cut)
 
 
-def expire(tx: Transaction, *, max_age_s: float) -> int:
-    """Drops a chunk of the raw rows older than `max_age_s` of the spool's own age; returns how many."""
+def expire(tx: Transaction, budgets: Budgets) -> int:
+    """Drops a chunk of each class older than its budget says; returns how many rows.
+
+    Age is the spool's own, which runs with the monotonic clock: no jump of the wall clock makes a row old.
+    """
+    dropped = 0
+    for kind in SHED_ORDER:
+        max_age_s = budgets.max_age_s.get(kind)
+        if max_age_s is None or not tx.head.classes[kind].rows:
+            continue
+        before_s = tx.moment.age_s - max_age_s
+        if kind is RowClass.RAW:
+            dropped += _expire_raw(tx, before_s)
+        else:
+            dropped += _drop_oldest(tx, kind, spare_handed=True, reason=AGE, before_s=before_s)
+    return dropped
+
+
+def _expire_raw(tx: Transaction, before_s: float) -> int:
     head = tx.head
     base = max(head.lanes[Lane.TEL].first - 1, tx.handed[Lane.TEL])
     rows = tx.db.rows(
@@ -108,7 +131,7 @@ def expire(tx: Transaction, *, max_age_s: float) -> int:
         " ORDER BY seq LIMIT ?",
         (base, head.floor, CHUNK_ROWS),
     )
-    old = [seq for seq, age in rows if age < tx.moment.age_s - max_age_s]
+    old = [seq for seq, age in rows if _older(age, before_s)]
     if not old:
         return 0
     cut = Cut(RowClass.RAW, old[0] - 1, old[-1], stride=0, band=len(head.cuts) - 1)
@@ -150,14 +173,23 @@ def _delete(tx: Transaction, cut: Cut, victims: list[Victim], *, small: bool) ->
     tx.count_out(Lane.TEL, victims, shed=True)
 
 
-def _drop_oldest(tx: Transaction, kind: RowClass, *, spare_handed: bool, reason: str) -> int:
+def _drop_oldest(
+    tx: Transaction,
+    kind: RowClass,
+    *,
+    spare_handed: bool,
+    reason: str,
+    before_s: float | None = None,
+) -> int:
     tx.flush()
     lane = kind.lane
     rows = tx.db.rows(
-        f"SELECT {_META} FROM {lane} WHERE kind = {CODE_OF[kind]} AND seq > ? ORDER BY seq LIMIT ?",
+        f"SELECT {_META}, age FROM {lane} WHERE kind = {CODE_OF[kind]} AND seq > ?"
+        " ORDER BY seq LIMIT ?",
         (tx.handed[lane] if spare_handed else tx.head.lanes[lane].applied, CHUNK_ROWS),
     )
-    victims = victims_of(rows, CLASS_OF)
+    going = [row[:4] for row in rows if before_s is None or _older(row[4], before_s)]
+    victims = victims_of(going, CLASS_OF)
     if victims:
         tx.remove(lane, victims, shed=True)
         tx.leave_gaps(
@@ -168,6 +200,11 @@ def _drop_oldest(tx: Transaction, kind: RowClass, *, spare_handed: bool, reason:
             reason=reason,
         )
     return len(victims)
+
+
+def _older(age: object, before_s: float) -> bool:
+    """A damaged age is not old: the row is found out when it is read."""
+    return isinstance(age, int | float) and age < before_s
 
 
 def _mean_cost(victims: list[Victim]) -> float:

@@ -17,7 +17,7 @@ from edge_agent.outbox.database import Database
 from edge_agent.outbox.gaps import Dropped, joined, stretches
 from edge_agent.outbox.head import Head, pack_head
 from edge_agent.outbox.records import COLUMNS, ROW_BYTES, Record, seal
-from edge_agent.types import NewRow
+from edge_agent.types import GivenUp, NewRow
 
 GapKey = tuple[Lane, int, str]
 _JOIN_ROWS = 4096
@@ -132,8 +132,23 @@ class Transaction:
         for gap in stretches(dropped, held=held, lane=lane, stride=stride, reason=reason):
             self.leave_gap(gap)
 
+    def skip(self, lost: GivenUp, *, reason: str) -> None:
+        """Gives numbers to rows that were given up before they came here, and leaves their gap."""
+        mark = self.head.lanes[lost.kind.lane]
+        first = mark.next_seq
+        mark.next_seq += lost.rows
+        mark.total += lost.readings
+        held = self.head.classes[lost.kind]
+        held.shed_rows += lost.rows
+        held.shed_readings += lost.readings
+        last = mark.next_seq - 1
+        self.leave_gap(Gap(lost.kind.lane, first, last, 1, lost.readings, reason))
+
     def leave_gap(self, gap: Gap) -> None:
         """Leaves one gap record as a row of the `evt` lane."""
+        if gap.epoch:  # its numbers are not of this file
+            self.add(NewRow(RowClass.GAP, encode(gap)))
+            return
         key = (gap.lane, gap.stride, gap.reason)
         seq, old = self.open_gaps.get(key, (0, gap))
         if seq > self.handed[Lane.EVT] and self._nothing_between(old, gap):
@@ -169,12 +184,7 @@ class Transaction:
 
     def gaps_of(self, lane: Lane, first: int, last: int) -> list[Gap]:
         """The gap records that touch first..last of a lane and may not be applied yet."""
-        found = self.db.rows(
-            "SELECT lane, first, last, stride, readings, reason FROM gaps"
-            " WHERE lane = ? AND last >= ? AND first <= ?",
-            (lane, first, last),
-        )
-        return [Gap(Lane(row[0]), *row[1:]) for row in found]
+        return gaps_of(self.db, lane, first, last)
 
     def held(self, lane: Lane, first: int, last: int) -> list[int]:
         """The numbers of the rows held in first..last."""
@@ -184,20 +194,20 @@ class Transaction:
         )
         return [row[0] for row in found]
 
-    def readings_between(self, lane: Lane, first: int, last: int) -> int:
-        """How many readings the rows first..last held, told by their neighbours; 0 when unknown."""
+    def readings_between(self, lane: Lane, first: int, last: int) -> int | None:
+        """How many readings the rows first..last held, told by their neighbours; None when unknown."""
         self.flush()
         low = self._readings_before(lane, first)
         high = self._readings_before(lane, last + 1)
-        return max(0, high - low) if low is not None and high is not None else 0
+        return high - low if low is not None and high is not None and high >= low else None
 
     def _readings_before(self, lane: Lane, seq: int) -> int | None:
         if seq == self.head.lanes[lane].next_seq:
             return self.head.lanes[lane].total
         for column, number in (("before", seq), ("before + readings", seq - 1)):
             found = self.db.rows(f"SELECT {column} FROM {lane} WHERE seq = ?", (number,))
-            if found:
-                return int(found[0][0])
+            if found and isinstance(found[0][0], int):
+                return found[0][0]
         return 0 if seq == 1 else None
 
     def _nothing_between(self, old: Gap, new: Gap) -> bool:
@@ -239,6 +249,16 @@ class Transaction:
         )
         self.head.classes[RowClass.GAP].bytes += record.cost - size - ROW_BYTES
         return True
+
+
+def gaps_of(db: Database, lane: Lane, first: int, last: int) -> list[Gap]:
+    """The gap records that touch first..last of a lane and may not be applied yet."""
+    found = db.rows(
+        "SELECT lane, first, last, stride, readings, reason FROM gaps"
+        " WHERE lane = ? AND last >= ? AND first <= ?",
+        (lane, first, last),
+    )
+    return [Gap(Lane(row[0]), *row[1:]) for row in found]
 
 
 def victims_of(rows: Iterable[tuple[Any, ...]], kinds: Mapping[int, RowClass]) -> list[Victim]:

@@ -88,21 +88,16 @@ class Settings(BaseSettings):
         return prefix if prefix.endswith("/") else prefix + "/"
 
     @property
-    def notify_socket(self) -> str | None:
-        """Where systemd listens for readiness, if it does."""
-        return os.environ.get("NOTIFY_SOCKET")
-
-    @property
     def data_dir(self) -> Path:
         """Where the agent keeps what must survive."""
         return self.device.data_dir
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path, *, base: Path | None = None) -> Settings:
     """The configuration in `path`, overruled by the environment.
 
     Raises ConfigurationError with every mistake: the key, where it is, and the valid values.
-    Relative paths are relative to the file.
+    Relative paths are relative to the file's folder, or to `base` where the file is a copy.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -125,7 +120,7 @@ def load_settings(path: Path) -> Settings:
         mistakes.append(f"environment {ENV_PREFIX}…: {error}")
     if mistakes or settings is None:
         raise ConfigurationError("\n".join(mistakes))
-    return _resolved(settings, path.resolve().parent)
+    return _resolved(settings, base or path.resolve().parent)
 
 
 def _resolved(settings: Settings, base: Path) -> Settings:

@@ -53,6 +53,11 @@ class BrokerSettings(Table):
     qos: Literal[0, 1] = Field(
         default=1, description="QoS of the subscriptions; 1 survives a crash, 0 promises nothing."
     )
+    durability: Literal["disk", "memory"] = Field(
+        default="disk",
+        description="memory: readings that came at QoS 0 may wait up to a second in memory before "
+        "they are written, which spares flash; QoS 1, events and alarms never do.",
+    )
     keepalive_s: int = Field(default=15, ge=5, le=600, description="Seconds between pings.")
     max_batch_messages: int = Field(
         default=1024, ge=1, le=16384, description="Most messages taken up at once."
@@ -128,6 +133,88 @@ class RoutingSettings(Table):
     )
 
 
+class Budget(Table):
+    """What one class of rows may use of the outbox."""
+
+    share: float = Field(default=1.0, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(default=None, ge=60, description="Rows older than this go.")
+
+
+class RawBudget(Budget):
+    """`[outbox.budgets.raw]`: what raw readings may use; they are thinned before they are dropped."""
+
+    share: float = Field(default=0.80, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=30 * 86400, ge=60, description="Raw readings older than this are shed."
+    )
+
+
+class RollupBudget(Budget):
+    """`[outbox.budgets.rollup]`: what rollups may use."""
+
+    share: float = Field(default=0.30, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=None, ge=60, description="Rollups older than this are shed; absent: any age."
+    )
+
+
+class EscalationBudget(Budget):
+    """`[outbox.budgets.escalation]`: what windows that wait for the hub may use."""
+
+    share: float = Field(default=0.30, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=None, ge=60, description="Windows older than this are shed; absent: any age."
+    )
+
+
+class RevisionBudget(Budget):
+    """`[outbox.budgets.revision]`: what revisions made on the device may use."""
+
+    share: float = Field(default=0.20, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=None, ge=60, description="Revisions older than this are shed; absent: any age."
+    )
+
+
+class VerdictBudget(Budget):
+    """`[outbox.budgets.verdict]`: what verdict events may use."""
+
+    share: float = Field(default=0.50, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=None, ge=60, description="Verdict events older than this are shed; absent: any age."
+    )
+
+
+class AlarmBudget(Budget):
+    """`[outbox.budgets.alarm]`: what alarms may use."""
+
+    share: float = Field(default=0.80, gt=0, le=1, description="Share of `outbox.max_bytes`.")
+    max_age_s: float | None = Field(
+        default=None, ge=60, description="Alarms older than this are shed; absent: any age."
+    )
+
+
+class BudgetSettings(Table):
+    """`[outbox.budgets]`: bounds of each class; shares overlap, what one leaves another may use."""
+
+    raw: RawBudget = Field(default=RawBudget(), description="Raw readings.")
+    rollup: RollupBudget = Field(default=RollupBudget(), description="Rollups.")
+    escalation: EscalationBudget = Field(
+        default=EscalationBudget(), description="Windows that wait for the hub."
+    )
+    revision: RevisionBudget = Field(
+        default=RevisionBudget(), description="Revisions made on the device."
+    )
+    verdict: VerdictBudget = Field(default=VerdictBudget(), description="Verdict events.")
+    alarm: AlarmBudget = Field(default=AlarmBudget(), description="Alarms.")
+
+    def of(self, kind: str) -> Budget:
+        """The budget of a class, by its name."""
+        budget = getattr(self, kind)
+        assert isinstance(budget, Budget)
+        return budget
+
+
 class OutboxSettings(Table):
     """`[outbox]`: the durable queue towards the hub."""
 
@@ -136,17 +223,30 @@ class OutboxSettings(Table):
         ge=1024 * 1024,
         description="Most bytes on the disk; then rows are shed.",
     )
-    raw_max_age_s: float = Field(
-        default=30 * 86400, ge=60, description="Raw readings older than this are shed."
-    )
     rollup_interval_s: float = Field(
         default=60, ge=1, le=86400, description="Seconds a rollup covers."
     )
     max_queue_commits: int = Field(
-        default=256,
+        default=1024,
         ge=1,
         le=65536,
-        description="Commits that may wait for the disk before reading stops.",
+        description="Commits that may wait for a slow disk before reading stops.",
+    )
+    max_memory_bytes: int = Field(
+        default=16 * 1024 * 1024,
+        ge=1024 * 1024,
+        le=1024 * 1024 * 1024,
+        description="Most bytes kept in memory while the disk cannot be written; then rows are shed.",
+    )
+    max_unacknowledged: int = Field(
+        default=16384,
+        ge=16,
+        le=65535,
+        description="Messages not acknowledged while the disk cannot be written; "
+        "less than the broker leaves in flight.",
+    )
+    budgets: BudgetSettings = Field(
+        default=BudgetSettings(), description="What each class may use."
     )
 
 

@@ -8,39 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from contract.encoding import decode
 from contract.messages import Gap
 from contract.status import Lane, RowClass
 from edge_agent.errors import StoreError
 from edge_agent.outbox.database import Database
-from edge_agent.outbox.gaps import covers
 from edge_agent.types import Checkpoint, Commit, NewRow
 from tests.unit.edge_agent.outbox.conftest import raw, until, whole_round
-
-
-async def rows_of(outbox, lane=Lane.TEL, after=0):
-    found = []
-    while rows := await outbox.read(lane, after=after, max_bytes=100_000, max_rows=100):
-        found += rows
-        after = rows[-1].seq
-    return found
-
-
-async def gaps_of(outbox, lane=Lane.TEL):
-    rows = await rows_of(outbox, Lane.EVT)
-    gaps = [decode(row.body, Gap) for row in rows if row.kind is RowClass.GAP]
-    return [gap for gap in gaps if gap.lane is lane]
-
-
-async def account(outbox, given: dict[int, int]):
-    """Asserts that what is kept and what is declared as given up is exactly what was given."""
-    kept = {row.seq: row.readings for row in await rows_of(outbox)}
-    gaps = await gaps_of(outbox)
-    assert all(given[seq] == readings for seq, readings in kept.items())
-    lost = {seq: readings for seq, readings in given.items() if seq not in kept}
-    assert {seq for seq in given if any(covers(gap, seq) for gap in gaps)} == set(lost)
-    assert sum(gap.readings for gap in gaps) == sum(lost.values())
-    return kept, lost
+from tests.unit.edge_agent.outbox.ledger import account, gaps_of, rows_of
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -151,7 +125,8 @@ async def test_a_destroyed_file_is_set_aside_and_the_outbox_goes_on(open_outbox,
     path = tmp_path / "outbox" / "spool.db"
     path.write_bytes(b"this is no database " * 1000)
     outbox = await open_outbox()
-    assert await outbox.submit(Commit(rows=(raw(),))) == 1
+    assert await outbox.submit(Commit(rows=(raw(),))) == 6
+    assert await gaps_of(outbox) == [Gap(Lane.TEL, 1, 5, 1, 20, "corrupt")]
     assert len([one for one in path.parent.iterdir() if "corrupt" in one.name]) == 1
 
 
@@ -231,13 +206,13 @@ async def test_boot_does_not_depend_on_the_backlog(open_outbox):
 
 
 async def test_old_rows_go_by_the_spools_own_age_whatever_the_wall_clock_says(open_outbox):
-    outbox = await open_outbox(raw_max_age_s=3600)
+    outbox = await open_outbox(budgets={"raw": {"max_age_s": 3600}})
     await outbox.submit(whole_round(*[raw(2)] * 10))
     files = outbox._files
     files._clock = Jumped(wall_s=400 * 86400, mono_s=0)
-    assert await outbox._persist(files.expire) is False
+    assert await outbox._owner.do(files.expire) is False
     files._clock = Jumped(wall_s=0, mono_s=7200)
-    assert await outbox._persist(files.expire) is True
+    assert await outbox._owner.do(files.expire) is True
     assert outbox.state().lanes[Lane.TEL].rows == 0
     assert await gaps_of(outbox) == [Gap(Lane.TEL, 1, 10, 1, 20, "age")]
 

@@ -185,3 +185,20 @@ async def test_a_lane_that_nobody_takes_is_tried_once_in_five_seconds_and_loses_
     assert Full.tries == 1
     assert outbox.state().dead_letters == 0
     assert outbox.state().lanes[Lane.TEL].rows == 6
+
+
+async def test_a_forbidden_model_does_not_hold_up_the_bulk_of_others(open_outbox):
+    class Guarded(HubTwin):
+        async def publish(self, subject, body, *, headers, timeout_s):
+            if subject.endswith("bulk.secret"):
+                raise Forbidden("no permission to publish")
+            await super().publish(subject, body, headers=headers, timeout_s=timeout_s)
+
+    outbox, twin = await open_outbox(), Guarded()
+    models = ("secret", "open", "secret", "open")
+    rows = tuple(NewRow(RowClass.ESCALATION, b"e", model=model) for model in models)
+    await outbox.submit(Commit(rows=rows))
+    async with forwarding(outbox, twin):
+        await until(lambda: sent(outbox, Lane.BULK) == 4)
+    assert twin.order[Lane.BULK] == [2, 4]
+    assert outbox.state().dead_letters == 2

@@ -1,4 +1,5 @@
 from contract.status import RowClass
+from edge_agent.outbox.budgets import budgets_of
 from edge_agent.outbox.retention import (
     CHUNK_ROWS,
     SHED_ORDER,
@@ -7,6 +8,7 @@ from edge_agent.outbox.retention import (
     over_budget,
     raw_cut,
 )
+from edge_agent.settings import BudgetSettings
 
 
 def test_raw_goes_first_and_alarms_last():
@@ -61,6 +63,6 @@ def test_an_exhausted_class_gives_way_to_the_next():
 
 
 def test_a_class_over_its_share_is_named():
-    assert over_budget({RowClass.RAW: 70, RowClass.ROLLUP: 31}, total_bytes=100) == [
-        RowClass.ROLLUP
-    ]
+    shares = budgets_of(BudgetSettings()).shares
+    held = {RowClass.RAW: 70, RowClass.ROLLUP: 31}
+    assert over_budget(held, total_bytes=100, shares=shares) == [RowClass.ROLLUP]
