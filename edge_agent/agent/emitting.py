@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from contract.messages import Revision
+from contract.status import Reason
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
 from edge_agent.observe.metrics import Counters, Stage
@@ -14,7 +15,7 @@ from edge_agent.observe.recent import RecentVerdicts
 from edge_agent.observe.rollups import Rollups
 from edge_agent.outputs.mqtt import MqttOutput
 from edge_agent.pipeline.outcome import Outcome
-from edge_agent.types import Clock, Verdict
+from edge_agent.types import Alarm, Clock, Verdict
 
 
 class Emitter:
@@ -28,13 +29,15 @@ class Emitter:
         rollups: Rollups,
         clock: Clock,
         deadline_ms: Callable[[str], float],
+        besides: tuple[Reason, ...] = (),
     ) -> None:
-        """`deadline_ms` gives the deadline of a stream."""
+        """`deadline_ms` gives the deadline of a stream; `besides` are reasons that every verdict gets."""
         self._output = output
         self._counters = counters
         self._rollups = rollups
         self._clock = clock
         self._deadline_ms = deadline_ms
+        self._besides = besides
         self._log = get_logger()
         self.quarantine = Quarantine(counters)
         self.recent = RecentVerdicts()
@@ -57,7 +60,7 @@ class Emitter:
             self._verdicts(outcome.verdicts)
         for alarm in outcome.alarms:
             self._counters.alarms += 1
-            self._output.alarm(alarm)
+            self._output.alarm(self._marked_alarm(alarm))
             self._log.warning(
                 Event.ALARM_RAISED,
                 stream=alarm.verdict.stream,
@@ -76,6 +79,14 @@ class Emitter:
             self._counters.count_revision(given.tier, agrees=bool(agrees))
         self._output.revision(revision, agrees=agrees)
 
+    def _marked(self, verdict: Verdict) -> Verdict:
+        if not self._besides:
+            return verdict
+        return replace(verdict, reasons=(*verdict.reasons, *self._besides))
+
+    def _marked_alarm(self, alarm: Alarm) -> Alarm:
+        return replace(alarm, verdict=self._marked(alarm.verdict)) if self._besides else alarm
+
     def _verdicts(self, verdicts: list[Verdict]) -> None:
         missed = 0
         emitted: list[Verdict] = []
@@ -84,7 +95,7 @@ class Emitter:
             total_ms = (self._clock.mono_ns() - verdict.arrival_ns) / 1e6
             stages = verdict.stages_ms
             emit_ms = max(0.0, total_ms - sum(stages.values()))
-            timed = replace(verdict, stages_ms={**stages, Stage.EMIT: emit_ms})
+            timed = replace(self._marked(verdict), stages_ms={**stages, Stage.EMIT: emit_ms})
             self._output.verdict(timed)
             deadline_ms = self._deadline_ms(verdict.stream)
             if total_ms > deadline_ms:

@@ -8,7 +8,9 @@ from typing import Any
 from contract.messages import LaneReport, Revision, StateAnswer, StateReport
 from edge_agent.agent.asking import Asker
 from edge_agent.agent.emitting import Emitter
+from edge_agent.agent.ground import Keeping
 from edge_agent.agent.ingest import Ingest
+from edge_agent.agent.volatile import VolatileStore
 from edge_agent.link.connection import Link
 from edge_agent.link.inference import HubInference
 from edge_agent.link.state import StateExchange
@@ -26,16 +28,18 @@ class HubSide:
         self,
         settings: Settings,
         *,
-        outbox: Outbox,
+        outbox: Outbox | VolatileStore,
         ingest: Ingest,
         emitter: Emitter,
         counters: Counters,
         clock: Clock,
         report: Callable[[], StateReport],
+        keeping: Keeping = Keeping.STORED,
     ) -> None:
         """Builds the parts; `works` are the tasks that run them."""
         device = settings.device.name
         self._outbox = outbox
+        self._keeping = keeping
         self._emitter = emitter
         self._counters = counters
         self._link = Link(settings.hub, device=device, clock=clock)
@@ -88,7 +92,12 @@ class HubSide:
         lanes: dict[str, LaneReport] = report.lanes
         await self._forwarder.on_watermarks(answer.watermarks, reported=lanes)
         fresh = [each for each in answer.revisions if each.seq > self._outbox.revised_to]
-        for revision in sorted(fresh, key=_seq):
+        if self._keeping is Keeping.VOLATILE:
+            # Which of them were given out is written in the outbox; they come again when it is there.
+            shown: list[Revision] = []
+        else:
+            shown = sorted(fresh, key=_seq)
+        for revision in shown:
             given = self._emitter.recent.verdict(revision.verdict)
             self._emitter.revise(revision, given=given)
             self._counters.end_escalation(EscalationEnd.REVISED)

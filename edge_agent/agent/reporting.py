@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from contract.messages import InstalledModel, LaneReport, StateReport
 from contract.status import Health
 from edge_agent.agent.emitting import Emitter
+from edge_agent.agent.ground import Keeping
 from edge_agent.agent.ingest import Ingest
 from edge_agent.inference.load import Loaded
 from edge_agent.observe.broker_state import BrokerState
@@ -17,8 +18,9 @@ from edge_agent.pipeline.core import Pipeline
 from edge_agent.settings import Settings
 from edge_agent.types import Clock, JsonObject, LinkState, OutboxState
 
-STUCK_S = 60.0
-"""A batch in hand for longer means that the agent makes no progress."""
+STREAMS_SHOWN = 20
+MOST_DEGRADED = 16
+_MOST_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,13 @@ class Parts:
     outbox: Callable[[], OutboxState]
     link: Callable[[], LinkState]
     revised_to: Callable[[], int]
+    stuck: Callable[[], str]
+    replaced: tuple[str, ...]
+    """What safe mode replaced, a sentence each."""
+    keeping: Keeping
+    config: Path | None
+    inspect: Callable[[], Awaitable[JsonObject]] | None = None
+    """Looks into the outbox; None where there is none."""
 
 
 class Reporter:
@@ -45,7 +54,7 @@ class Reporter:
     def __init__(self, parts: Parts) -> None:
         """The agent starts now."""
         self.parts = parts
-        self._started = time.monotonic()
+        self._started_ns = parts.clock.mono_ns()
 
     def status(self) -> JsonObject:
         """Everything that `edge-agent status` shows."""
@@ -53,7 +62,10 @@ class Reporter:
         return {
             "device": parts.settings.device.name,
             "version": parts.version,
-            "uptime_s": round(time.monotonic() - self._started, 1),
+            "uptime_s": round(self._uptime_s(), 1),
+            "config": None if parts.config is None else str(parts.config),
+            "safe_mode": list(parts.replaced),
+            "degraded": list(self.degraded()),
             "streams": parts.pipeline.registry.count,
             **parts.counters.snapshot(),
             "repeated": parts.ingest.repeated,
@@ -61,6 +73,7 @@ class Reporter:
             "brokers": [asdict(each) for each in parts.brokers()],
             "hub": {"configured": bool(parts.settings.hub.urls), **asdict(parts.link())},
             "outbox": _outbox(parts.outbox()),
+            "silent": self._silent(),
             "quarantine": parts.emitter.quarantine.sample(),
             "recent": parts.emitter.recent.latest(),
         }
@@ -72,7 +85,7 @@ class Reporter:
         snapshot = parts.counters.snapshot()
         return {
             "agent": parts.version,
-            "uptime_s": round(time.monotonic() - self._started),
+            "uptime_s": round(self._uptime_s()),
             "hub": str(parts.link().health) if parts.settings.hub.urls else "none",
             "streams": parts.pipeline.registry.count,
             "readings": snapshot["readings"],
@@ -80,13 +93,15 @@ class Reporter:
             "deadline_misses": snapshot["deadline_misses"],
             "outbox_bytes": outbox.bytes,
             "outbox_fault": outbox.fault,
+            "degraded": list(self.degraded()),
             "faults": snapshot["faults"],
         }
 
     def live(self) -> tuple[bool, JsonObject]:
         """Whether the agent makes progress."""
+        stuck = self.parts.stuck()
         undecided_s = self.parts.ingest.undecided_s
-        return undecided_s < STUCK_S, {"oldest_undecided_s": round(undecided_s, 3)}
+        return not stuck, {"oldest_undecided_s": round(undecided_s, 3), "stuck": stuck}
 
     def ready(self) -> tuple[bool, JsonObject]:
         """Whether it can do its work: a broker is connected and the outbox can write."""
@@ -99,17 +114,47 @@ class Reporter:
             "hub": str(self.parts.link().health),
         }
 
+    def degraded(self) -> tuple[str, ...]:
+        """What is not as it should be, a sentence each, at most sixteen; none when all is well."""
+        parts = self.parts
+        outbox = parts.outbox()
+        found = [f"safe mode: {each}" for each in parts.replaced]
+        found += [f"outbox: {outbox.fault}"] if outbox.fault else []
+        left_out = parts.loaded.failures.items()
+        found += [
+            f"model {path}: {why}" for path, why in left_out if not why.startswith("safe mode")
+        ]
+        found += [f"model of {name}: {why}" for name, why in parts.pipeline.model_faults().items()]
+        found += [
+            f"broker {each.url}: {each.why}" for each in parts.brokers() if not each.connected
+        ]
+        return tuple(each[:_MOST_TEXT] for each in found[:MOST_DEGRADED])
+
+    def sentence(self) -> str:
+        """One sentence for people who ask systemd."""
+        parts = self.parts
+        if parts.replaced:
+            return f"safe mode: {'; '.join(parts.replaced)}"
+        if degraded := self.degraded():
+            return f"degraded: {'; '.join(degraded)}"
+        hub = f"hub {parts.link().health}" if parts.settings.hub.urls else "no hub configured"
+        models = len(parts.loaded.scorers)
+        return f"ready: {parts.pipeline.registry.count} streams, {models} models, {hub}"
+
     def state_report(self) -> StateReport:
         """The heartbeat to the hub."""
         parts = self.parts
         outbox = parts.outbox()
+        lanes: dict[str, LaneReport] = {}
+        if parts.keeping is Keeping.STORED:  # else the lanes lie in files that cannot be read
+            lanes = {
+                str(lane): LaneReport(outbox.epoch, each.next_seq, each.sent, each.first_kept)
+                for lane, each in outbox.lanes.items()
+            }
         return StateReport(
             agent=parts.version,
             clock=parts.clock.stamp(),
-            lanes={
-                str(lane): LaneReport(outbox.epoch, each.next_seq, each.sent, each.first_kept)
-                for lane, each in outbox.lanes.items()
-            },
+            lanes=lanes,
             models=tuple(
                 InstalledModel(scorer.family, scorer.release, scorer.variant.name)
                 for scorer in parts.loaded.scorers.values()
@@ -118,7 +163,27 @@ class Reporter:
             readings=parts.counters.readings,
             verdicts=sum(parts.counters.verdicts.values()),
             revised_to=parts.revised_to(),
+            degraded=self.degraded(),
         )
+
+    def _uptime_s(self) -> float:
+        return (self.parts.clock.mono_ns() - self._started_ns) / 1e9
+
+    def _silent(self) -> JsonObject:
+        """The streams that have been silent longest, and tables of which no message ever came."""
+        pipeline, now_ns = self.parts.pipeline, self.parts.clock.mono_ns()
+        ages = [
+            (name, None if heard_ns == 0 else max(0.0, (now_ns - heard_ns) / 1e9))
+            for name, heard_ns in pipeline.heard()
+        ]
+        ages.sort(key=lambda each: (each[1] is not None, -(each[1] or 0.0), each[0]))
+        return {
+            "streams": [
+                {"stream": name, "age_s": None if age_s is None else round(age_s, 1)}
+                for name, age_s in ages[:STREAMS_SHOWN]
+            ],
+            "tables": pipeline.unheard_tables()[:STREAMS_SHOWN],
+        }
 
     def _models(self) -> list[JsonObject]:
         loaded = self.parts.loaded

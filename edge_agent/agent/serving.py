@@ -1,23 +1,31 @@
-"""What the agent serves to its machine: health and metrics over HTTP, the command socket, systemd."""
+"""What the agent serves to its machine: health and metrics over HTTP, and the command socket."""
 
 from __future__ import annotations
+
+import asyncio
+from pathlib import Path
 
 from contract.status import Reason
 from edge_agent.agent.emitting import Emitter
 from edge_agent.agent.reporting import Reporter
-from edge_agent.agent.socket import socket_path
+from edge_agent.agent.socket import make_stand_in, remove_stand_in, socket_path
 from edge_agent.errors import EdgeError
-from edge_agent.observe.control import ControlServer
+from edge_agent.observe.control import CannotListen, ControlServer, Handler
+from edge_agent.observe.events import Event
 from edge_agent.observe.export import AgentMetrics, Readouts
 from edge_agent.observe.http import HealthServer
+from edge_agent.observe.logs import get_logger
 from edge_agent.observe.metrics import Counters
-from edge_agent.observe.sd_notify import Supervisor
 from edge_agent.settings import Settings
 from edge_agent.types import JsonObject
 
 
 class UnknownVerdict(EdgeError):
     """No verdict with that id is remembered."""
+
+
+class NoOutbox(EdgeError):
+    """There is no outbox to look into."""
 
 
 class Serving:
@@ -29,11 +37,15 @@ class Serving:
         """Nothing listens yet."""
         parts = reporter.parts
         self._emitter = emitter
-        self._supervisor = Supervisor(settings.notify_socket)
-        self._control = ControlServer(
-            socket_path(settings),
-            {"status": lambda _: _answer(reporter.status()), "explain": self._explain},
-        )
+        self._look = parts.inspect
+        self._settings = settings
+        self._commands: dict[str, Handler] = {
+            "status": lambda _: _answer(reporter.status()),
+            "explain": self._explain,
+            "outbox": self._inspect,
+        }
+        self._stand_in: Path | None = None
+        self._control = ControlServer(socket_path(settings), self._commands)
         metrics = AgentMetrics(
             counters,
             Readouts(
@@ -56,23 +68,37 @@ class Serving:
 
     async def start(self) -> None:
         """Listens from now on; raises ConfigurationError where an address cannot be had."""
-        await self._control.start()
+        await self._start_control()
         if self._http is not None:
             await self._http.start()
 
-    def ready(self) -> None:
-        """Tells systemd that the agent runs."""
-        self._supervisor.ready()
-
-    def stopping(self) -> None:
-        """Tells systemd that the agent drains."""
-        self._supervisor.stopping()
+    async def _start_control(self) -> None:
+        """In the data folder; where that cannot hold a socket, at the stand-in or not at all."""
+        try:
+            await self._control.start()
+        except CannotListen as error:
+            log = get_logger()
+            stand_in = await asyncio.to_thread(make_stand_in, self._settings)
+            if stand_in is None:
+                log.warning(Event.CONTROL_ELSEWHERE, path="", why=str(error))
+                return
+            self._stand_in = stand_in
+            self._control = ControlServer(stand_in, self._commands)
+            log.warning(Event.CONTROL_ELSEWHERE, path=str(stand_in), why=str(error))
+            await self._control.start()
 
     async def close(self) -> None:
         """Stops listening."""
         if self._http is not None:
             await self._http.close()
         await self._control.close()
+        if self._stand_in is not None:
+            await asyncio.to_thread(remove_stand_in, self._stand_in)
+
+    async def _inspect(self, _: JsonObject) -> object:
+        if self._look is None:
+            raise NoOutbox("the outbox cannot be opened at present: `edge-agent status` says why")
+        return await self._look()
 
     async def _explain(self, args: JsonObject) -> object:
         wanted = str(args.get("id", ""))

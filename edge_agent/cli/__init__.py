@@ -9,14 +9,17 @@ import sys
 from collections.abc import Sequence
 
 from edge_agent.errors import ConfigurationError, EdgeError
+from edge_agent.version import VERSION
 
 COMMANDS = {
     "run": "the service: sensors in, verdicts out",
     "check": "validate the configuration, then broker, hub, models, clock and disk",
     "replay": "run recorded messages through the very same path",
     "decode": "show the readings that a payload becomes, or why not",
+    "rehearse": "failure drills on this installation, in a scratch copy",
     "simulate": "publish recorded or synthetic sensor data over MQTT",
     "status": "the running agent at a glance",
+    "outbox": "what the durable queue holds and has given up",
     "explain": "why a verdict is what it is",
 }
 EXIT_FAILED = 1
@@ -31,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="edge-agent",
         description="Reads sensors over MQTT and answers within a deadline, always.",
     )
+    parser.add_argument("--version", action="version", version=f"edge-agent {VERSION}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         if name == chosen:

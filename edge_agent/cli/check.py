@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import sys
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
 import msgspec
 
 from edge_agent.broker.options import broker_options
 from edge_agent.broker.session import BrokerSession
+from edge_agent.cli.findings import Finding, data_folder, streams
 from edge_agent.cli.options import add_config, add_json
 from edge_agent.clock import SystemClock
 from edge_agent.inference.load import load_scorers
@@ -26,16 +25,6 @@ from edge_agent.settings import BrokerSettings, Settings, load_settings
 
 PROBE_S = 5.0
 POLL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
-
-    subject: str
-    state: Literal["ok", "warning", "failed"]
-    what: str
-    mend: str = ""
 
 
 def add_parser(commands: Any) -> None:
@@ -58,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
     configure_logging("error", "console")  # what is wrong stands in the findings
     findings = [Finding("configuration", "ok", f"{args.config} is valid")]
     findings += _models(settings)
-    findings += [_clock(), _disk(settings)]
+    findings += [*streams(settings), _clock(), *data_folder(settings)]
     if not args.offline:
         findings += asyncio.run(_network(settings))
     if args.json:
@@ -106,32 +95,6 @@ def _clock() -> Finding:
         "their own are marked so",
         "timedatectl set-ntp true",
     )
-
-
-def _disk(settings: Settings) -> Finding:
-    folder = settings.data_dir
-    there = next(each for each in (folder, *folder.parents) if each.exists())
-    if not os.access(there, os.W_OK):
-        return Finding(
-            "disk",
-            "failed",
-            f"{there} cannot be written by this user",
-            f"run this as the service's user, or: install -d -o skerry {folder}",
-        )
-    free, quota = shutil.disk_usage(there).free, settings.outbox.max_bytes
-    used = sum(each.stat().st_size for each in _files(folder))
-    if free + used < quota:
-        return Finding(
-            "disk",
-            "warning",
-            f"{free / 1e6:.0f} MB are free at {there}, the outbox may use {quota / 1e6:.0f} MB",
-            "lower outbox.max_bytes, or free some space",
-        )
-    return Finding("disk", "ok", f"{free / 1e6:.0f} MB free at {there}")
-
-
-def _files(folder: Path) -> list[Path]:
-    return [each for each in folder.glob("**/*") if each.is_file()] if folder.is_dir() else []
 
 
 async def _network(settings: Settings) -> list[Finding]:

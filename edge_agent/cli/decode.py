@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
+from contract.trust import ReadingFlag
 from edge_agent.cli.options import add_config, add_json
 from edge_agent.clock import SystemClock
 from edge_agent.decode.profiles import PROFILES
@@ -26,7 +27,7 @@ from edge_agent.settings import (
     StreamSettings,
     load_settings,
 )
-from edge_agent.types import MessageBatch, ReadingFlag
+from edge_agent.types import MessageBatch
 
 MOST_BYTES = 8 * 1024 * 1024
 """More than any payload that the configuration could allow."""

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from edge_agent.agent.socket import socket_path
+from edge_agent.agent.beginning import settings_of_running
+from edge_agent.agent.socket import ask_running_agent
 from edge_agent.cli.options import add_config, add_json
-from edge_agent.observe.control import ask_agent
 from edge_agent.outputs.payloads import iso_time
-from edge_agent.settings import load_settings
 
 
 def add_parser(commands: Any) -> None:
@@ -26,8 +25,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the explanation; exit code 1 when the verdict is not known."""
-    settings = load_settings(args.config)
-    found: Any = ask_agent(socket_path(settings), "explain", {"id": args.id})
+    found: Any = ask_running_agent(settings_of_running(args.config), "explain", {"id": args.id})
     if args.json:
         sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
     else:

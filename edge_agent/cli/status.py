@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from edge_agent.agent.socket import socket_path
+from edge_agent.agent.beginning import settings_of_running
+from edge_agent.agent.socket import ask_running_agent
 from edge_agent.cli.options import add_config, add_json
-from edge_agent.observe.control import ask_agent
-from edge_agent.settings import load_settings
+from edge_agent.settings import DEFAULT_FILE
 
 
 def add_parser(commands: Any) -> None:
@@ -24,21 +26,21 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Prints the state; exit code 1 when no agent runs."""
-    settings = load_settings(args.config)
-    status: Any = ask_agent(socket_path(settings), "status")
+    status: Any = ask_running_agent(settings_of_running(args.config), "status")
     if args.json:
         sys.stdout.write(msgspec.json.encode(status).decode() + "\n")
     else:
-        print("\n".join(lines(status)))
+        print("\n".join(lines(status, config=args.config)))
     return 0
 
 
-def lines(status: dict[str, Any]) -> list[str]:
+def lines(status: dict[str, Any], *, config: Path = DEFAULT_FILE) -> list[str]:
     """The state for people, one thing a line."""
     hub, outbox = status["hub"], status["outbox"]
     link = hub["health"] if hub["configured"] else "none configured"
     shown = [
         f"{status['device']}  up {status['uptime_s']:.0f} s  version {status['version']}",
+        *(f"DEGRADED   {each}" for each in status["degraded"]),
         (
             f"messages   {status['messages']:,}   readings {status['readings']:,}   "
             f"streams {status['streams']:,}   repeated {status['repeated']:,}"
@@ -65,9 +67,29 @@ def lines(status: dict[str, Any]) -> list[str]:
         times = "   ".join(f"{key} {value:.2f}" for key, value in total.items() if key != "count")
         shown.append(f"latency ms {times}")
     shown += _quarantine(status)
+    shown += _silent(status["silent"])
     if status["recent"]:
-        shown.append(f"explain    edge-agent explain {status['recent'][0]}")
+        # Quoted, and with the configuration that this command was given: it is to be copied.
+        given = "" if config == DEFAULT_FILE else f" --config {shlex.quote(str(config))}"
+        shown.append(f"explain    edge-agent explain {status['recent'][0]}{given}")
     return shown
+
+
+def _silent(silent: dict[str, Any]) -> list[str]:
+    """The streams that have been silent longest, first those of which nothing is known."""
+    shown = [f"stream     {name}  no message ever matched" for name in silent["tables"]]
+    for each in silent["streams"]:
+        age_s = each["age_s"]
+        when = "silent since the start" if age_s is None else f"last reading {_age(age_s)} ago"
+        shown.append(f"stream     {each['stream']}  {when}")
+    return shown
+
+
+def _age(age_s: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if age_s >= 2 * size:
+            return f"{age_s / size:.0f} {unit}"
+    return f"{age_s:.0f} s"
 
 
 def _quarantine(status: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from edge_agent.errors import ConfigurationError, ModelError
@@ -18,19 +19,30 @@ class Loaded:
     failures: dict[str, str]
 
 
-def load_scorers(settings: Settings) -> Loaded:
-    """Every `[[model]]`, proved on its golden vectors.
+def load_scorers(
+    settings: Settings,
+    *,
+    left_out: Mapping[str, str] | None = None,
+    begin: Callable[[str], None] = lambda _: None,
+) -> Loaded:
+    """Every `[[model]]`, proved on its golden vectors, but for those that are `left_out` (and why).
 
+    `begin` is told each package's path before it is loaded: what then ends the process is known.
     Raises ConfigurationError when two packages are of one family, or a stream names a family that
     no package was declared for (unless a package failed to load: it may have been that one).
     """
     scorers: dict[str, Scorer] = {}
     failures: dict[str, str] = {}
     for model in settings.model:
+        path = str(model.package)
+        if left_out and path in left_out:
+            failures[path] = left_out[path]
+            continue
+        begin(path)
         try:
             scorer = Scorer(read_package(model.package))
         except ModelError as error:
-            failures[str(model.package)] = str(error)
+            failures[path] = str(error)
             continue
         if scorer.family in scorers:
             raise ConfigurationError(

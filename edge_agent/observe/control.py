@@ -38,6 +38,10 @@ class AgentNotRunning(EdgeError):
     """No agent listens on the socket; the text says how to start one."""
 
 
+class CannotListen(ConfigurationError):
+    """The socket cannot be made where it should be: the folder is read-only, full, or another's."""
+
+
 class CommandFailed(EdgeError):
     """The agent refused the command or failed at it; the text is its own."""
 
@@ -57,7 +61,10 @@ class ControlServer:
         self._connections: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
-        """Listens from now on; raises ConfigurationError when another agent holds the socket."""
+        """Listens from now on; raises ConfigurationError when another agent holds the socket.
+
+        Raises CannotListen where the folder cannot hold one.
+        """
         sock = await asyncio.to_thread(_listen, self._path)
         self._server = await asyncio.start_unix_server(
             self._serve, sock=sock, limit=MAX_REQUEST_BYTES
@@ -72,7 +79,8 @@ class ControlServer:
         for writer in list(self._connections):
             writer.transport.abort()
         await self._server.wait_closed()
-        await asyncio.to_thread(self._path.unlink, missing_ok=True)
+        with suppress(OSError):  # a folder that became read-only keeps it; the next start looks
+            await asyncio.to_thread(self._path.unlink, missing_ok=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= _MAX_CONNECTIONS:
@@ -200,7 +208,7 @@ def _listen(path: Path) -> socket.socket:
         sock.settimeout(0)
     except OSError as error:
         sock.close()
-        raise ConfigurationError(f"cannot make the socket {path}: {error}") from error
+        raise CannotListen(f"cannot make the socket {path}: {error}") from error
     return sock
 
 
@@ -209,6 +217,8 @@ def _remove_stale(path: Path) -> None:
         mode = path.lstat().st_mode
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise CannotListen(f"cannot look for the socket {path}: {error}") from error
     if not stat.S_ISSOCK(mode):
         raise ConfigurationError(f"{path} is in the way: it is not a socket; move it")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -217,12 +227,18 @@ def _remove_stale(path: Path) -> None:
             with _short(path) as address:
                 probe.connect(address)
         except OSError:
-            with suppress(FileNotFoundError):
-                path.unlink()
+            _unlink(path)
             return
     raise ConfigurationError(
         f"another agent runs with this data folder: it listens at {path}; stop it first"
     )
+
+
+def _unlink(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise CannotListen(f"cannot remove the old socket {path}: {error}") from error
 
 
 def _encode(value: object) -> bytes:

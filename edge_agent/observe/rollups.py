@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from contract.encoding import encode
-from contract.messages import Rollup
+from contract.messages import Clock, Rollup
 from contract.status import RowClass
 from edge_agent.observe.latency import bucket_of
 from edge_agent.types import FaultNote, NewRow, Verdict
@@ -52,8 +52,8 @@ class Rollups:
         """Whether the interval is over, or the clock jumped back."""
         return not 0 <= now_s - self._from_s < self._interval_s
 
-    def flush(self, now_s: float) -> tuple[NewRow, ...]:
-        """One row for each stream that had anything; begins the next interval."""
+    def flush(self, now_s: float, *, clock: Clock | None = None) -> tuple[NewRow, ...]:
+        """One row for each stream that had anything; begins the next interval. `clock` is of now."""
         rows = tuple(
             NewRow(
                 RowClass.ROLLUP,
@@ -68,6 +68,7 @@ class Rollups:
                         faults=each.faults,
                         score_max=each.score_max,
                         latency_buckets=each.latency,
+                        clock=clock,
                     )
                 ),
             )

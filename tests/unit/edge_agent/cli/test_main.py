@@ -3,6 +3,7 @@ import sys
 import pytest
 
 from edge_agent.cli import COMMANDS, main
+from edge_agent.version import VERSION
 
 
 def test_without_a_command_the_usage_is_shown(capsys):
@@ -54,3 +55,10 @@ def test_a_configuration_that_is_not_there_ends_with_2(tmp_path, capsys):
     config = str(tmp_path / "nowhere.toml")
     assert main(["replay", "--config", config, "--input", "x"]) == 2
     assert "nowhere.toml" in capsys.readouterr().err
+
+
+def test_the_version_is_told(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"edge-agent {VERSION}\n"
