@@ -8,14 +8,17 @@ BIN := .venv/bin
 KEEP ?=
 TEST_WORKERS ?= 2
 TEST_ARGS ?=
+FAULT_ARGS ?=
 PACKAGES := contract edge_agent cloud_hub quantize
 TYPED := $(PACKAGES) bench deploy docs tests
 
-.PHONY: help .venv demo test check unit bench models docs format clean
+.PHONY: help .venv demo test check unit faults soak bench models docs format clean
 
 help:
 	@echo 'make demo     the whole system on this machine, on real data (KEEP=1 leaves it running)'
 	@echo 'make test     every check and every test'
+	@echo 'make faults   the fault programme, short: real processes broken in every way we know (needs root)'
+	@echo 'make soak     the same with the counts of the promises (an hour)'
 	@echo 'make check    ruff, mypy, import rules, dependencies'
 	@echo 'make bench    throughput, latency, memory and start-up of the edge agent'
 	@echo 'make models   rebuild the models in models/ from public data'
@@ -53,6 +56,12 @@ check: .venv/.stamp
 	$(BIN)/lint-imports
 	$(BIN)/deptry .
 
+faults: .venv/.stamp
+	$(BIN)/python -m bench.faults --tier ci --report faults-report.json --keep run/faults $(FAULT_ARGS)
+
+soak: .venv/.stamp
+	$(BIN)/python -m bench.faults --tier soak --report soak-report.json --keep run/soak $(FAULT_ARGS)
+
 bench: .venv/.stamp
 	$(BIN)/python -m bench.edge --json
 
@@ -67,6 +76,6 @@ format: .venv/.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-base dist build run demo-report.json bench-report.json \
+	rm -rf .venv .venv-base dist build run demo-report.json bench-report.json faults-report.json soak-report.json \
 	  .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,10 @@
 """One server process: started, proven ready, frozen, killed and started again by its own pid."""
 
 import asyncio
+import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 _POLL_S = 0.02
@@ -29,12 +30,15 @@ class ServerProcess:
         log_path: Path,
         probe: Callable[[], Awaitable[bool]],
         start_timeout_s: float = 15.0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`environment` is added to the one of this process."""
         self.name = name
         self.log_path = log_path
         self._command = list(command)
         self._probe = probe
         self._start_timeout_s = start_timeout_s
+        self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
         self._frozen = False
 
@@ -51,9 +55,7 @@ class ServerProcess:
 
     async def start(self) -> None:
         """Starts the process and returns once it answers; raises ServerError if it does not."""
-        if self.is_running():
-            raise ServerError(f"{self.name} runs already (pid {self.pid})")
-        self._child = await asyncio.to_thread(self._spawn)
+        await self.spawn()
         try:
             async with asyncio.timeout(self._start_timeout_s):
                 while not await self._probe():
@@ -90,6 +92,31 @@ class ServerProcess:
         self._child = None
         self._frozen = False
 
+    async def ended(self, *, timeout_s: float = _STOP_S) -> int:
+        """The exit code (minus the signal's number) once the process has ended by itself; reaped.
+
+        Raises TimeoutError when it lives on.
+        """
+        if self._child is None:
+            raise ServerError(f"{self.name} is not running")
+        try:
+            code = await asyncio.to_thread(self._child.wait, timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self.name} did not end within {timeout_s:g} s") from None
+        self._child = None
+        self._frozen = False
+        return code
+
+    async def spawn(self) -> None:
+        """Starts the process and returns at once, whether or not it will ever answer."""
+        if self.is_running():
+            raise ServerError(f"{self.name} runs already (pid {self.pid})")
+        self._child = await asyncio.to_thread(self._spawn)
+
+    async def answers(self) -> bool:
+        """Whether a real client gets an answer now."""
+        return self.is_running() and await self._probe()
+
     async def restart(self) -> None:
         """Stops the process if it runs, and starts it on the same ports and storage."""
         await self.stop()
@@ -119,6 +146,7 @@ class ServerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**os.environ, **self._environment},
             )
 
     def _signal(self, number: signal.Signals) -> None:

@@ -8,6 +8,7 @@ import pytest
 # marker -> (programs, one of which must be found; Debian package)
 NEEDS = {
     "needs_mosquitto": (("mosquitto",), "mosquitto"),
+    "needs_fuse": (("fusermount3",), "fuse3"),
     "needs_postgresql": (("initdb", "pg_ctlcluster"), "postgresql"),
     "needs_chromium": (("chromium", "chromium-browser"), "chromium"),
 }

@@ -12,6 +12,7 @@ from docs.generator.markdown import block, code, document, table
 from docs.generator.samples import OUTBOX
 from edge_agent.agent.reporting import Parts, Reporter
 from edge_agent.clock import SystemClock
+from edge_agent.inference.load import Loaded
 from edge_agent.observe.metrics import Counters
 from edge_agent.outputs import examples, payloads, topics
 from edge_agent.pipeline.core import Pipeline
@@ -98,6 +99,9 @@ def health_json() -> bytes:
         "pipeline": Pipeline(settings, {}, clock=clock, epoch="docs"),
         "counters": Counters(),
         "outbox": lambda: OUTBOX,
+        "brokers": list,
+        "loaded": Loaded({}, {}),
+        "replaced": (),
         "link": lambda: LinkState(Health.OFFLINE, rtt_ms=0.0, since_s=0.0),
     }
     report = Reporter(Parts(**parts)).health()

@@ -6,8 +6,8 @@ import json
 import math
 from itertools import count
 
+from bench.stack import MODELS, stream_of_model
 from tests.journeys.field import Message
-from tests.journeys.stack import MODELS, stream_of_model
 
 PACKAGE = MODELS / "motion-class" / "package"
 WINDOW = 100

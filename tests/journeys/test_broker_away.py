@@ -10,8 +10,8 @@ import pytest
 
 from bench.offline import repeats
 from bench.servers import Mosquitto, NatsServer, make_mosquitto
+from bench.stack import Agent, Hub, run
 from tests.journeys.field import Message, publish, until, watching
-from tests.journeys.stack import Agent, Hub, run
 
 STREAM = """
 [[stream]]

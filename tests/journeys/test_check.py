@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench.servers import Mosquitto, NatsServer
+from bench.stack import Agent, Hub, run
 from tests.journeys import motion
 from tests.journeys.field import publish, until, watching
-from tests.journeys.stack import Agent, Hub, run
 
 
 async def check(agent: Agent, *args: object) -> tuple[int, dict[str, Any]]:

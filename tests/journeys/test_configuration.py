@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.stack import run
+from bench.stack import run
 
 WRONG = """[device]
 name = "pump station"

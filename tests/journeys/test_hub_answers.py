@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bench.servers import Mosquitto, NatsServer
+from bench.stack import Agent, Hub, run
 from tests.journeys import motion
 from tests.journeys.field import Watch, publish, until, watching
-from tests.journeys.stack import Agent, Hub, run
 
 DEADLINE_MS = 400.0
 GRACE_MS = 50.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Mosquitto, make_nats_server
+from bench.stack import Agent, Hub, waiting_rows
 from tests.journeys import motion
 from tests.journeys.field import publish, until, watching
-from tests.journeys.stack import Agent, Hub, waiting_rows
 
 NAMES = ("a", "b", "c")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Mosquitto, NatsServer
+from bench.stack import Agent, Hub, acknowledged, finished, simulator, start
 from edge_agent.pipeline.outcome import verdict_id
 from tests.journeys.field import watching
-from tests.journeys.stack import Agent, Hub, acknowledged, finished, simulator, start
 
 STREAMS = """
 [[stream]]

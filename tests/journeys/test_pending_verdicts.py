@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Mosquitto, NatsServer
+from bench.stack import Agent, Hub
 from tests.journeys import motion
 from tests.journeys.field import publish, until, watching
-from tests.journeys.stack import Agent, Hub
 
 NAMES = ("a", "b", "c")
 

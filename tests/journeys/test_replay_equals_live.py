@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from bench.servers import Mosquitto
+from bench.stack import Agent, command, finished, player, start, stream_of_model
 from tests.journeys.field import until, watching
-from tests.journeys.stack import Agent, command, finished, player, start, stream_of_model
 
 MOTION = "{acc_x = {}, acc_y = {}, acc_z = {}, gyro_x = {}, gyro_y = {}, gyro_z = {}}"
 STREAMS = (

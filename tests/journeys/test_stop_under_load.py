@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.servers import Mosquitto, NatsServer
-from tests.journeys import motion
-from tests.journeys.field import publish, watching
-from tests.journeys.stack import (
+from bench.stack import (
     SIMULATED,
     Agent,
     Hub,
@@ -19,6 +17,8 @@ from tests.journeys.stack import (
     simulator,
     start,
 )
+from tests.journeys import motion
+from tests.journeys.field import publish, watching
 
 STREAMS = f"""
 [[stream]]

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,10 +21,12 @@ from bench.process import ServerProcess
 from bench.servers import NatsServer
 
 BIN = Path(sys.executable).parent
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[1]
 MODELS = REPO / "models"
 SIMULATED = "channels = {a = {}, b = {}, c = {}, d = {}}"
 """The channels of `edge-agent simulate --synthetic`."""
+Keys = Mapping[str, Mapping[str, object]]
+"""Keys of configuration tables, by table."""
 
 
 class Ended(NamedTuple):
@@ -36,46 +38,59 @@ class Ended(NamedTuple):
 
 
 class Agent(ServerProcess):
-    """An `edge-agent run` with a free health port and its own data folder."""
+    """An `edge-agent run` with a free health port and its own data folder.
 
-    def __init__(self, home: Path, *, broker: str, hub: str | None, extra: str = "") -> None:
+    `extra` is appended to the configuration as it is; `keys` are set in the tables that are written
+    anyway, `{"hub": {"publish_timeout_s": 2}}`. `prefix` is a command that runs the agent in its own
+    place (`("prlimit", "--nofile=64")`, `("strace", "-D", …)`), `environment` is added to ours.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        broker: str,
+        hub: str | None,
+        extra: str = "",
+        keys: Keys | None = None,
+        data_dir: Path | None = None,
+        prefix: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 15.0,
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.config = home / "edge-agent.toml"
+        self.data_dir = data_dir or home / "data"
         self.http_port = free_port()
         self._broker = broker
         self._hub = hub
         self._ready_path = "/readyz"
-        self.configure(extra)
+        self.configure(extra, keys=keys)
         super().__init__(
             "agent",
-            command=[str(BIN / "edge-agent"), "run", "--config", str(self.config)],
+            command=[*prefix, str(BIN / "edge-agent"), "run", "--config", str(self.config)],
             log_path=home / "agent.log",
             probe=lambda: _answers(self.http_port, self._ready_path),
+            environment=environment,
+            start_timeout_s=start_timeout_s,
         )
 
-    def configure(self, extra: str) -> None:
+    def configure(self, extra: str, *, keys: Keys | None = None) -> None:
         """Writes the configuration; it holds from the next start on."""
-        hub_table = "" if self._hub is None else f'url = "{self._hub}"'
-        self.config.write_text(
-            f"""
-[device]
-name = "journey"
-data_dir = "{self.home}/data"
-[broker]
-url = "{self._broker}"
-[hub]
-{hub_table}
-reconnect_jitter_s = 0.2
-drain_jitter_s = 0.2
-drain_state_interval_s = 0.5
-probe_interval_s = 1
-[http]
-port = {self.http_port}
-{extra}
-""",
-            encoding="utf-8",
-        )
+        tables: dict[str, dict[str, object]] = {
+            "device": {"name": "journey", "data_dir": str(self.data_dir)},
+            "broker": {"url": self._broker},
+            "hub": {
+                **({} if self._hub is None else {"url": self._hub}),
+                "reconnect_jitter_s": 0.2,
+                "drain_jitter_s": 0.2,
+                "drain_state_interval_s": 0.5,
+                "probe_interval_s": 1,
+            },
+            "http": {"port": self.http_port},
+        }
+        self.config.write_text(_toml(tables, keys) + extra + "\n", encoding="utf-8")
 
     async def start_without_broker(self) -> None:
         """Starts it and returns once it lives: it cannot be ready without a broker."""
@@ -119,38 +134,51 @@ port = {self.http_port}
 
 
 class Hub(ServerProcess):
-    """A `cloud-hub serve` on a real NATS server."""
+    """A `cloud-hub serve` on a real NATS server; `keys`, `environment` and `prefix` as in `Agent`.
 
-    def __init__(self, home: Path, server: NatsServer, *, packages: tuple[Path, ...] = ()) -> None:
+    `command` stands in the place of `cloud-hub`, for a launcher of our own.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        server: NatsServer,
+        *,
+        packages: tuple[Path, ...] = (),
+        extra: str = "",
+        keys: Keys | None = None,
+        data_dir: Path | None = None,
+        command: Sequence[str] = (str(BIN / "cloud-hub"),),
+        prefix: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 15.0,
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.home = home
         self.config = home / "cloud-hub.toml"
         self.http_port = free_port()
-        self.database = home / "data" / "hub.db"
-        listed = ", ".join(f'"{package}"' for package in packages)
-        self.config.write_text(
-            f"""
-[nats]
-url = "{server.url}"
-monitor_url = "{server.monitor_url}"
-max_stream_bytes = 268435456
-reconnect_jitter_s = 0.2
-[store]
-data_dir = "{home}/data"
-[models]
-packages = [{listed}]
-[ingest]
-ack_wait_s = 2
-[http]
-port = {self.http_port}
-""",
-            encoding="utf-8",
-        )
+        self.data_dir = data_dir or home / "data"
+        self.database = self.data_dir / "hub.db"
+        tables: dict[str, dict[str, object]] = {
+            "nats": {
+                "url": server.url,
+                "monitor_url": server.monitor_url,
+                "max_stream_bytes": 268435456,
+                "reconnect_jitter_s": 0.2,
+            },
+            "store": {"data_dir": str(self.data_dir)},
+            "models": {"packages": [str(package) for package in packages]},
+            "ingest": {"ack_wait_s": 2},
+            "http": {"port": self.http_port},
+        }
+        self.config.write_text(_toml(tables, keys) + extra + "\n", encoding="utf-8")
         super().__init__(
             "hub",
-            command=[str(BIN / "cloud-hub"), "serve", "--config", str(self.config)],
+            command=[*prefix, *command, "serve", "--config", str(self.config)],
             log_path=home / "hub.log",
             probe=lambda: _answers(self.http_port, "/readyz"),
+            environment=environment,
+            start_timeout_s=start_timeout_s,
         )
 
     async def ask(self, *args: object) -> Any:
@@ -242,6 +270,7 @@ def player(broker: str, files: list[Path], *pace: object) -> list[object]:
 
 
 async def start(args: list[object]) -> asyncio.subprocess.Process:
+    """A command that runs from now on, its output read by `finished`."""
     return await asyncio.create_subprocess_exec(
         *map(str, args), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -258,6 +287,16 @@ def acknowledged(ledger: Path) -> set[tuple[str, float]]:
     """The readings (topic, time) that the broker has acknowledged to the sensors."""
     lines = ledger.read_text(encoding="utf-8").splitlines()
     return {(entry["topic"], entry["t"]) for entry in map(json.loads, lines)}
+
+
+def _toml(tables: Mapping[str, Mapping[str, object]], keys: Keys | None) -> str:
+    """The tables as TOML, `keys` put over them; a value of JSON's kinds is one of TOML's."""
+    lines: list[str] = []
+    more = keys or {}
+    for name in [*tables, *(each for each in more if each not in tables)]:
+        values = {**tables.get(name, {}), **more.get(name, {})}
+        lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in values.items())]
+    return "\n".join(lines) + "\n"
 
 
 async def _answers(port: int, path: str) -> bool:

@@ -1,0 +1,1 @@
+"""A long time without the hub: what is kept, what booting costs, and how it drains."""

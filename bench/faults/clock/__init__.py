@@ -1,0 +1,1 @@
+"""Clocks that are wrong, and become right while the device runs."""

@@ -1,0 +1,1 @@
+"""Processes that are killed, frozen, starved or started with broken files."""
