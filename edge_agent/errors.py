@@ -7,6 +7,7 @@
     │   └── StoreFull           shed: the quota is reached
     └── LinkError               retry later, answer locally meanwhile
         ├── LinkDown            there is no connection to the hub's server
+        │   └── NothingToSpare  for want of a descriptor on this machine: soon again
         ├── NoResponders        the server is there, no hub listens
         ├── LinkTimeout         nothing came back in time: whether it arrived is unknown
         ├── Forbidden           the server does not let this device: wait, a person must mend it
@@ -45,6 +46,10 @@ class LinkError(EdgeError):
 
 class LinkDown(LinkError):
     """There is no connection to the hub's server."""
+
+
+class NothingToSpare(LinkDown):
+    """This machine has no descriptor left for a connection; the server has no part in it."""
 
 
 class NoResponders(LinkError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from edge_agent.broker.backoff import full_jitter_s
 from edge_agent.broker.client import Handlers, PahoClient, Will
-from edge_agent.broker.dial import BrokerAway, dial
+from edge_agent.broker.dial import BrokerAway, NothingToSpare, dial
 from edge_agent.broker.options import BrokerOptions
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
@@ -21,6 +21,7 @@ from edge_agent.observe.logs import get_logger
 _READ_BURST = 256
 _FILTERS_PER_SUBSCRIBE = 50
 _STEADY_S = 5.0
+_LACKING_CAP_S = 2.0
 _TICK_S = 1.0
 _POLL_S = 0.01
 
@@ -62,6 +63,7 @@ class Connection:
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._log = get_logger(broker=options.url, client_id=options.client_id)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._cap_s = options.backoff_cap_s
         self._closing = asyncio.Event()
         self._gone = asyncio.Event()
         self._sock: socket.socket | None = None
@@ -98,9 +100,7 @@ class Connection:
                     attempt = 0
                 if self._closing.is_set():
                     break
-                delay_s = full_jitter_s(
-                    attempt, chance=self._rng.random(), cap_s=self.options.backoff_cap_s
-                )
+                delay_s = full_jitter_s(attempt, chance=self._rng.random(), cap_s=self._cap_s)
                 attempt += 1
                 await asyncio.wait({closing}, timeout=delay_s)
         finally:
@@ -149,9 +149,14 @@ class Connection:
         try:
             sock = dialling.result()
         except BrokerAway as error:
+            lacking = isinstance(error, NothingToSpare)  # no broker to be spared the attempts
+            self._cap_s = (
+                min(_LACKING_CAP_S, self._cap_s) if lacking else self.options.backoff_cap_s
+            )
             self.why = str(error)
             self._log.warning(Event.BROKER_UNREACHABLE, why=self.why)
             return False
+        self._cap_s = self.options.backoff_cap_s
         self._gone.clear()
         self._sock = sock
         self._opened_s, self._accepted_s = time.monotonic(), 0.0

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import ssl
 import threading
+from typing import Final
 
 from edge_agent.broker.options import BrokerOptions
 from edge_agent.errors import EdgeError
 
+_NOTHING_TO_SPARE: Final = {errno.EMFILE, errno.ENFILE}
+
 
 class BrokerAway(EdgeError):
     """No connection could be made; the text says why. Try again later."""
+
+
+class NothingToSpare(BrokerAway):
+    """This machine has no descriptor or thread left for it; the broker has no part in it. Soon again."""
 
 
 def dial(options: BrokerOptions) -> asyncio.Future[socket.socket]:
@@ -39,7 +47,9 @@ def dial(options: BrokerOptions) -> asyncio.Future[socket.socket]:
         try:
             result = _open(options)
         except (OSError, ValueError) as error:  # ssl's errors are one or the other
-            result = BrokerAway(f"{type(error).__name__}: {error}")
+            lacking = getattr(error, "errno", None) in _NOTHING_TO_SPARE
+            kind = NothingToSpare if lacking else BrokerAway
+            result = kind(f"{type(error).__name__}: {error}")
         try:
             loop.call_soon_threadsafe(settle, result)
         except RuntimeError:  # the loop ended meanwhile
@@ -49,7 +59,7 @@ def dial(options: BrokerOptions) -> asyncio.Future[socket.socket]:
     try:
         threading.Thread(target=work, name=f"dial {options.name}", daemon=True).start()
     except RuntimeError as error:  # the machine has no thread left to give
-        future.set_exception(BrokerAway(str(error)))
+        future.set_exception(NothingToSpare(str(error)))
     return future
 
 

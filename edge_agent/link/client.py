@@ -6,9 +6,10 @@ The client's own reconnect is off, since it has no jitter, gives up, and cannot 
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from nats.aio.client import Client, RawCredentials
@@ -16,13 +17,14 @@ from nats.aio.msg import Msg
 from nats.aio.transport import TcpTransport
 
 from contract.subjects import inbox_prefix
-from edge_agent.errors import LinkDown, LinkError
+from edge_agent.errors import LinkDown, LinkError, NothingToSpare
 from edge_agent.link.translation import translated
 from edge_agent.settings import HubSettings
 
 CONNECT_S: Final = 5.0
 _CLOSE_S: Final = 1.0
 _PENDING_BYTES: Final = 2 * 1024 * 1024
+_NOTHING_TO_SPARE: Final = {errno.EMFILE, errno.ENFILE}
 _FORBIDDEN = re.compile(r"permissions violation for publish to \"([^\"]+)\"", re.IGNORECASE)
 
 
@@ -55,7 +57,11 @@ class NatsClient:
         async def lost() -> None:
             self.lost.set()
 
+        lacking = False
+
         async def failed(error: Exception) -> None:
+            nonlocal lacking
+            lacking |= isinstance(error, OSError) and error.errno in _NOTHING_TO_SPARE
             found = _FORBIDDEN.search(str(error))
             if found is not None:
                 on_forbidden(found.group(1))
@@ -65,33 +71,16 @@ class NatsClient:
 
         try:
             with translated(f"cannot connect to {', '.join(map(without_password, settings.urls))}"):
-                options = await _options(settings)
                 async with asyncio.timeout(CONNECT_S * max(1, len(settings.urls))):
-                    await client.connect(
-                        servers=list(settings.urls),
-                        closed_cb=lost,
-                        disconnected_cb=lost,
-                        error_cb=failed,
-                        name=f"edge-agent {device}",
-                        allow_reconnect=False,
-                        max_reconnect_attempts=1,
-                        reconnect_time_wait=0,
-                        connect_timeout=2,
-                        dont_randomize=True,
-                        ping_interval=10,
-                        max_outstanding_pings=2,
-                        pending_size=4
-                        * _PENDING_BYTES,  # never reached: beyond it the client swallows cancels
-                        flush_timeout=2,
-                        inbox_prefix=inbox_prefix(device).encode(),
-                        **options,
-                    )
+                    await _open(client, settings, device=device, lost=lost, failed=failed)
                     self.inbox = client.new_inbox()
                     await client.subscribe(f"{self.inbox}.*", cb=replied)
                     for subject, callback in subscriptions.items():
                         await client.subscribe(subject, cb=_ignoring_content(callback))
-        except BaseException:
+        except BaseException as error:
             await self.discard()
+            if lacking and isinstance(error, LinkError):
+                raise NothingToSpare(f"{error}: no descriptor is left") from error
             raise
         return self
 
@@ -148,6 +137,35 @@ def _ignoring_content(callback: Callable[[], None]) -> Callable[[Msg], Any]:
         callback()
 
     return called
+
+
+async def _open(
+    client: Client,
+    settings: HubSettings,
+    *,
+    device: str,
+    lost: Callable[[], Awaitable[None]],
+    failed: Callable[[Exception], Awaitable[None]],
+) -> None:
+    """One attempt at each of the servers; the client never connects again by itself."""
+    await client.connect(
+        servers=list(settings.urls),
+        closed_cb=lost,
+        disconnected_cb=lost,
+        error_cb=failed,
+        name=f"edge-agent {device}",
+        allow_reconnect=False,
+        max_reconnect_attempts=1,
+        reconnect_time_wait=0,
+        connect_timeout=2,
+        dont_randomize=True,
+        ping_interval=10,
+        max_outstanding_pings=2,
+        pending_size=4 * _PENDING_BYTES,  # never reached: beyond it the client swallows cancels
+        flush_timeout=2,
+        inbox_prefix=inbox_prefix(device).encode(),
+        **await _options(settings),
+    )
 
 
 async def _options(settings: HubSettings) -> dict[str, Any]:

@@ -27,7 +27,15 @@ from contract.subjects import (
     nudge_subject,
     state_subject,
 )
-from edge_agent.errors import Forbidden, LinkDown, LinkError, LinkTimeout, NoResponders, Refused
+from edge_agent.errors import (
+    Forbidden,
+    LinkDown,
+    LinkError,
+    LinkTimeout,
+    NoResponders,
+    NothingToSpare,
+    Refused,
+)
 from edge_agent.link.backoff import reconnect_delay_s
 from edge_agent.link.client import NatsClient, honour_cancel
 from edge_agent.link.health import HealthEvent, HealthView, step
@@ -41,6 +49,8 @@ _log = get_logger()
 
 PROBE_TIMEOUT_S: Final = 5.0
 _PROBES: Final = 2
+_LACKING_ATTEMPT: Final = 2
+"""The wait stays that of the second attempt while it is this machine that lacks something."""
 _MAX_WAITING: Final = 4096
 _MAX_OUTGOING: Final = 256
 _RTT_WEIGHT: Final = 0.2
@@ -203,6 +213,8 @@ class Link:
                 if attempt < 1:
                     _log.warning(Event.HUB_UNREACHABLE, error=str(error))
                 attempt = max(attempt, 0) + 1
+                if isinstance(error, NothingToSpare):  # no server to be spared the attempts
+                    attempt = min(attempt, _LACKING_ATTEMPT)
                 continue
             attempt = 0
             try:

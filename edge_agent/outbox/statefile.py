@@ -10,11 +10,12 @@ memory, and written with the next thing that can be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from contract.status import Lane
-from edge_agent.errors import StoreError
+from edge_agent.errors import StoreError, StoreFull
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
 from edge_agent.outbox.database import (
@@ -95,6 +96,10 @@ class StateFile:
             if made:  # half a file is worth less than none
                 discard(self._path)
             raise
+        # Every table has its page by now. On a disk that fills up later the log could not be moved into
+        # the file, would outgrow what is set aside for it, and no mark could be written any more.
+        with suppress(StoreFull):
+            self._db.claim_file()
         for name, value in self._db.rows("SELECT key, value FROM identity"):
             if name in self._identity and str(value).isdecimal():
                 self._identity[name] = max(self._identity[name], int(value))

@@ -16,7 +16,8 @@ from typing import Any, Final
 from bench.agent import NAME, PROBE
 from bench.faults.backlog.fill import Filled, fill
 from bench.faults.backlog.judging import judge_backlog
-from bench.faults.backlog.live import latencies_during
+from bench.faults.backlog.live import Latencies, latencies_during
+from bench.faults.backlog.others import moment, share_left
 from bench.faults.drill import Drill, DrillContext, DrillResult
 from bench.faults.field import STREAMS, Site, field
 from bench.latency import VerdictClock, percentile
@@ -97,8 +98,10 @@ async def _drains(context: DrillContext, site: Site, filled: Filled, result: Dri
     port = site.broker.port
     alone = await latencies_during(asyncio.sleep(QUIET_S), port=port, rate_per_s=LIVE_PER_S)
     context.say("draining")
+    before = await asyncio.to_thread(moment)
     draining = asyncio.create_task(_drained(site, rows=filled.rows), name="draining")
     live = await latencies_during(draining, port=port, rate_per_s=LIVE_PER_S)
+    others = (await asyncio.to_thread(moment)).others_since(before)
     drain_s = draining.result()
     per_s = filled.readings / drain_s
     status = await site.status()
@@ -109,6 +112,7 @@ async def _drains(context: DrillContext, site: Site, filled: Filled, result: Dri
         **live.figures("drain"),
         "drain_verdict_max_ms": round(max(live.verdicts_ms), 1),
         "probes": len(live.verdicts_ms),
+        "others_processors": round(others, 2),
         **{f"agent_total_{name}_ms": value for name, value in _total(status).items()},
     }
     await site.enough(0)
@@ -116,16 +120,21 @@ async def _drains(context: DrillContext, site: Site, filled: Filled, result: Dri
     result.balance = await asyncio.to_thread(
         judge_backlog, site.hub, filled, site.ledgers, "probe/"
     )
+    _judge(result, per_s=per_s, live=live, left=share_left(others))
+
+
+def _judge(result: DrillResult, *, per_s: float, live: Latencies, left: float) -> None:
+    """Both promises are for a machine of our own: what others took of it is taken from them."""
+    slow_ms, echo_ms = percentile(live.verdicts_ms, 99), percentile(live.echoes_ms, 99)
+    busy = f"; {left:.0%} of the machine were ours"
     result.expect(
-        per_s >= MIN_READINGS_PER_S,
-        f"{per_s:,.0f} readings/s drained, at least {MIN_READINGS_PER_S:,} are wanted",
+        per_s >= left * MIN_READINGS_PER_S,
+        f"{per_s:,.0f} readings/s drained, at least {MIN_READINGS_PER_S:,} are wanted{busy}",
     )
-    slow_ms = percentile(live.verdicts_ms, 99)
-    machine_ms = percentile(live.echoes_ms, 99)
     result.expect(
-        slow_ms - machine_ms <= MAX_LIVE_P99_MS,
+        slow_ms <= MAX_LIVE_P99_MS / left,
         f"live verdicts had a p99 of {slow_ms:.0f} ms while draining, allowed are "
-        f"{MAX_LIVE_P99_MS:g}; echoes from the broker alone {machine_ms:.0f} ms",
+        f"{MAX_LIVE_P99_MS:g}; echoes from the broker alone {echo_ms:.0f} ms{busy}",
     )
 
 

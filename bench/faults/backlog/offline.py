@@ -10,6 +10,7 @@ from typing import Final
 from bench.faults.backlog.sped import start_pace
 from bench.faults.drill import Drill, DrillContext, DrillResult
 from bench.faults.field import Site, field
+from bench.faults.network.broker_link import broker_link
 from bench.stack import Keys
 
 DAY_S: Final = 86_400.0
@@ -25,20 +26,20 @@ _DRAIN_S: Final = 60.0
 async def offline_boots(context: DrillContext) -> DrillResult:
     """Started without broker and hub, killed and started again several times: everything arrives."""
     result = DrillResult(repeats=context.pick(ci=3, soak=20))
-    async with field(context, begin=False) as site:
-        await site.broker.stop()
+    async with field(context, begin=False) as site, broker_link(site) as way:
+        await way.cut()
         await site.agent.start_without_broker()
         await asyncio.sleep(1.0)
-        await site.broker.start()
+        await way.mend()
         await site.agent.status_when(lambda now: now["brokers"][0]["connected"])
         await site.sensors(rate=RATE_PER_S)
         for number in context.each(result.repeats):
             await asyncio.sleep(context.rng.uniform(0.5, 1.5))
             await site.kill_agent()
             if number % 2:  # the broker is away too while the device boots
-                await site.broker.stop()
+                await way.cut()
                 await site.agent.start_without_broker()
-                await site.broker.start()
+                await way.mend()
             else:
                 await site.agent.start()
         await site.enough(context.pick(ci=5_000, soak=50_000))

@@ -11,17 +11,19 @@ import asyncio
 import os
 import resource
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from bench.faults.drill import Drill, DrillContext, DrillResult
 from bench.faults.field import Site, field
+from bench.faults.network.broker_link import broker_link
 from bench.faults.network.partition import applied_rows
 from bench.ports import HOST
 from bench.stack import BIN, Agent, Hub
 from edge_agent.errors import EdgeError
+from edge_agent.rehearse.proxy import Proxy
 
 DESCRIPTORS: Final = 64
 RATE_PER_S: Final = 300.0
@@ -30,6 +32,7 @@ _LIMIT: Final = ("prlimit", f"--nofile={DESCRIPTORS}:{DESCRIPTORS}")
 _FEWER: Final = 3
 """A limit below what is open already: what is open stays, and nothing new can be opened."""
 _PIDS: Final = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
+_MARK: Final = "skerry-drill-"
 _POLL_S: Final = 0.1
 _STRANGER_S: Final = 0.5
 
@@ -38,7 +41,13 @@ async def exhaustion(context: DrillContext) -> DrillResult:
     """Agent and hub, each without descriptors and without threads."""
     result = DrillResult()
     hub_command = (*_LIMIT, str(BIN / "cloud-hub"))
-    async with field(context, distant=True, agent_prefix=_LIMIT, hub_command=hub_command) as site:
+    async with (
+        field(
+            context, distant=True, agent_prefix=_LIMIT, hub_command=hub_command, begin=False
+        ) as site,
+        broker_link(site) as way,
+    ):
+        await site.start()
         pids = (site.agent.pid, site.hub.pid)
         await site.sensors(rate=RATE_PER_S)
         await _back_s(site)
@@ -46,7 +55,13 @@ async def exhaustion(context: DrillContext) -> DrillResult:
             for name, fault in (("descriptors", no_descriptors), ("threads", no_threads)):
                 context.say(f"{process.name} without {name}")
                 await _one(
-                    context, site=site, result=result, process=process, name=name, fault=fault
+                    context,
+                    site=site,
+                    way=way,
+                    result=result,
+                    process=process,
+                    name=name,
+                    fault=fault,
                 )
         alive = site.agent.is_running() and site.hub.is_running()
         result.expect(alive and pids == (site.agent.pid, site.hub.pid), "a process ended")
@@ -61,13 +76,14 @@ async def _one(
     context: DrillContext,
     *,
     site: Site,
+    way: Proxy,
     result: DrillResult,
     process: Agent | Hub,
     name: str,
     fault: Callable[[int], AbstractAsyncContextManager[None]],
 ) -> None:
     async with strangers(process.http_port), fault(process.pid):
-        await _break(site, process)
+        await _break(site, way, process)
         await asyncio.sleep(context.pick(ci=4.0, soak=8.0))
     back_s = await _back_s(site)
     result.repeats += 1
@@ -75,15 +91,14 @@ async def _one(
     result.within(back_s, BACK_S, f"the {process.name}'s way back without {name}")
 
 
-def _break(site: Site, process: Agent | Hub) -> Awaitable[None]:
-    return _cut_agent(site) if process is site.agent else site.server.restart()
-
-
-async def _cut_agent(site: Site) -> None:
+async def _break(site: Site, way: Proxy, process: Agent | Hub) -> None:
+    """Ends the connections of the process, to come back if it can."""
+    if process is site.hub:
+        await site.server.restart()
+        return
     assert site.link is not None
-    await site.broker.restart()
-    await site.link.cut()
-    await site.link.mend()
+    way.reset()
+    site.link.reset()
 
 
 async def _back_s(site: Site) -> float:
@@ -127,7 +142,7 @@ async def no_descriptors(pid: int) -> AsyncIterator[None]:
 async def no_threads(pid: int) -> AsyncIterator[None]:
     """The process may start no thread; those it has go on."""
     root = next(path for path in _PIDS if (path / "cgroup.procs").exists())
-    group = root / f"skerry-drill-{os.getpid()}"
+    group = root / f"{_MARK}{os.getpid()}"
     await asyncio.to_thread(_confine, group, pid)
     try:
         yield
@@ -136,6 +151,10 @@ async def no_threads(pid: int) -> AsyncIterator[None]:
 
 
 def _confine(group: Path, pid: int) -> None:
+    for orphan in group.parent.glob(f"{_MARK}*"):  # of drills that were killed
+        if not Path("/proc", orphan.name.removeprefix(_MARK)).exists():
+            with suppress(OSError):  # somebody still lives there
+                orphan.rmdir()
     group.mkdir(exist_ok=True)
     (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
     threads = len(list(Path(f"/proc/{pid}/task").iterdir()))

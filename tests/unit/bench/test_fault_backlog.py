@@ -13,6 +13,7 @@ from bench.faults.backlog.draining import dense_rows, sparse_rows
 from bench.faults.backlog.fill import backlog_rows, fill
 from bench.faults.backlog.judging import balance_of
 from bench.faults.backlog.live import Latencies
+from bench.faults.backlog.others import Moment, moment, share_left
 from bench.faults.backlog.sped import Pace, start_pace
 from bench.faults.clock.faked import FakedClock
 from bench.faults.drill import DrillContext, DrillResult
@@ -118,3 +119,16 @@ def test_a_rule_names_its_port_its_side_and_its_maker():
     assert rule.startswith("INPUT -i lo -p tcp --dport 4222 -m comment --comment skerry-drill-")
     assert rule.endswith("--probability 0.3 -j REJECT --reject-with tcp-reset")
     assert "statistic" not in " ".join(_rule(4222, Side.FROM, fate=Fate.DROP, share=1.0))
+
+
+def test_what_others_use_of_the_machine_is_what_the_drill_does_not():
+    earlier, later = Moment(0.0, 100.0, 10.0), Moment(10.0, 118.0, 20.0)
+    assert later.others_since(earlier) == pytest.approx(0.8)
+    assert earlier.others_since(later) == 0.0
+    assert 0.1 <= share_left(1000.0) < share_left(0.0) == 1.0
+
+
+def test_processor_seconds_only_grow():
+    first = moment()
+    sum(range(2_000_000))
+    assert moment().ours_s >= first.ours_s > 0

@@ -1,12 +1,14 @@
 """A device without a thread to spare goes on."""
 
 import asyncio
+import errno
+import socket
 import threading
 
 import pytest
 
 from edge_agent.agent.threads import reserve_threads
-from edge_agent.broker.dial import BrokerAway, dial
+from edge_agent.broker.dial import NothingToSpare, dial
 from edge_agent.broker.options import BrokerOptions
 
 
@@ -26,5 +28,16 @@ async def test_a_broker_that_no_thread_can_be_started_for_is_away(monkeypatch):
     options = BrokerOptions(host="127.0.0.1", port=1883, client_id="c")
     with monkeypatch.context() as trouble:
         trouble.setattr(threading.Thread, "start", _no_thread)
-        with pytest.raises(BrokerAway, match="can't start new thread"):
+        with pytest.raises(NothingToSpare, match="can't start new thread"):
+            await dial(options)
+
+
+async def test_a_broker_that_no_descriptor_is_left_for_is_away_for_a_moment(monkeypatch):
+    def no_descriptor(*_: object, **__: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    options = BrokerOptions(host="127.0.0.1", port=1883, client_id="c")
+    with monkeypatch.context() as trouble:
+        trouble.setattr(socket, "create_connection", no_descriptor)
+        with pytest.raises(NothingToSpare, match="Too many open files"):
             await dial(options)
