@@ -25,6 +25,7 @@ from edge_agent.errors import ConfigurationError, EdgeError, StoreError
 from edge_agent.inference.load import Loaded, load_scorers
 from edge_agent.observe.events import Event
 from edge_agent.observe.logs import get_logger
+from edge_agent.observe.loop_errors import tell_loop_errors
 from edge_agent.observe.sd_notify import Supervisor
 from edge_agent.outbox.store import Outbox
 from edge_agent.settings import Settings, read_service_environment
@@ -52,6 +53,7 @@ async def run_agent(
     what this start leaves out; without one it leaves out nothing, and nothing is noted of it.
     """
     log = get_logger(device=settings.device.name)
+    tell_loop_errors(asyncio.get_running_loop())
     log.info(Event.AGENT_STARTED, version=VERSION, config=str(config), pid=os.getpid())
     service = read_service_environment()
     supervisor = Supervisor(service.notify_socket)

@@ -21,7 +21,8 @@ from edge_agent.observe.logs import get_logger
 _READ_BURST = 256
 _FILTERS_PER_SUBSCRIBE = 50
 _STEADY_S = 5.0
-_LACKING_CAP_S = 2.0
+_LACKING_ATTEMPT = 2
+"""The wait stays that of the second attempt while it is this machine that lacks something."""
 _TICK_S = 1.0
 _POLL_S = 0.01
 
@@ -63,7 +64,7 @@ class Connection:
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._log = get_logger(broker=options.url, client_id=options.client_id)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._cap_s = options.backoff_cap_s
+        self._lacking = False
         self._closing = asyncio.Event()
         self._gone = asyncio.Event()
         self._sock: socket.socket | None = None
@@ -100,8 +101,12 @@ class Connection:
                     attempt = 0
                 if self._closing.is_set():
                     break
-                delay_s = full_jitter_s(attempt, chance=self._rng.random(), cap_s=self._cap_s)
+                delay_s = full_jitter_s(
+                    attempt, chance=self._rng.random(), cap_s=self.options.backoff_cap_s
+                )
                 attempt += 1
+                if self._lacking:  # no broker to be spared the attempts
+                    attempt = min(attempt, _LACKING_ATTEMPT)
                 await asyncio.wait({closing}, timeout=delay_s)
         finally:
             closing.cancel()
@@ -140,6 +145,7 @@ class Connection:
 
     async def _serve_once(self, closing: asyncio.Task[bool]) -> bool:
         """One attempt, and the connection's whole life; True when it lived for a while."""
+        self._lacking = False
         dialling = dial(self.options)
         either: list[asyncio.Future[Any]] = [dialling, closing]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -149,14 +155,10 @@ class Connection:
         try:
             sock = dialling.result()
         except BrokerAway as error:
-            lacking = isinstance(error, NothingToSpare)  # no broker to be spared the attempts
-            self._cap_s = (
-                min(_LACKING_CAP_S, self._cap_s) if lacking else self.options.backoff_cap_s
-            )
+            self._lacking = isinstance(error, NothingToSpare)
             self.why = str(error)
             self._log.warning(Event.BROKER_UNREACHABLE, why=self.why)
             return False
-        self._cap_s = self.options.backoff_cap_s
         self._gone.clear()
         self._sock = sock
         self._opened_s, self._accepted_s = time.monotonic(), 0.0

@@ -111,6 +111,8 @@ class Event(StrEnum):
 
     LOOP_STALLED = "loop_stalled"
     """The event loop was held up longer than half a second."""
+    LOOP_ERROR = "loop_error"
+    """An error that only the event loop saw, as for want of a descriptor; `fault` says what failed."""
     CONTROL_ELSEWHERE = "control_elsewhere"
     """The data folder cannot hold the command socket; it listens at a stand-in, or not at all."""
     HTTP_LISTENING = "http_listening"
