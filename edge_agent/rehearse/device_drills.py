@@ -15,7 +15,7 @@ from edge_agent.errors import EdgeError
 from edge_agent.outbox.database import Database, Durability
 from edge_agent.outbox.spool import SPOOL_FILE
 from edge_agent.outbox.store import Outbox
-from edge_agent.rehearse.drilling import Drill, DrillRun
+from edge_agent.rehearse.drilling import STEADY_S, Drill, DrillRun
 from edge_agent.rehearse.hub_side import Holdings
 from edge_agent.settings import OutboxSettings
 from edge_agent.types import Commit, NewRow
@@ -154,8 +154,14 @@ async def _poison_row(run: DrillRun) -> None:
     await run.begin_fault()
     await run.load(0.6)
     await _caught_up(run)
-    await run.end_fault()
     await installation.link.mend()
+    # When the agent tries the link again is chance; how fast the queue passes the row is not.
+    await installation.status_when(
+        lambda status: status.connected,
+        timeout_s=STEADY_S,
+        what="over the mended link the agent connects",
+    )
+    await run.end_fault()
     await run.recover()
     if run.recovery_s is not None and run.recovery_s > MOVES_S:
         run.why.append(f"the queue moved after {run.recovery_s:g} s; {MOVES_S:g} s are allowed")

@@ -41,6 +41,11 @@ class Status:
         return int(sum(max(0, lane["next_seq"] - 1 - lane["applied"]) for lane in lanes))
 
     @property
+    def connected(self) -> bool:
+        """Whether there is a connection to the hub's server."""
+        return bool(self.raw["hub"]["connection"])
+
+    @property
     def verdicts(self) -> int:
         """Verdicts given since the start."""
         return int(sum(self.raw["verdicts"].values()))
